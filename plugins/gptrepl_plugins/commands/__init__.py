@@ -1,0 +1,1 @@
+"""The commands that come with gptrepl beside those of the session itself."""

@@ -1,0 +1,241 @@
+"""All that a plugin may import: the protocols, the events and the errors. It never imports torch."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+
+Stage = Literal["penalty", "temperature", "truncation", "selection"]
+"""Where a sampler stands in the default chain: the stages run in this order."""
+
+
+class GptreplError(Exception):
+    """An error the user can fix: one line that names the thing, the value and the way out."""
+
+
+class LoadError(GptreplError):
+    """No model could be made of a source; whatever was in memory before is still there."""
+
+
+# --- what a plugin provides ---------------------------------------------------------------------
+
+
+class Model(Protocol):
+    """A language model, seen as one pure function of token ids."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of logits it gives for each row."""
+        ...
+
+    @property
+    def block_size(self) -> int | None:
+        """The longest row it looks at, in tokens; longer rows are cropped to their last ids.
+
+        None: no limit of its own.
+        """
+        ...
+
+    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
+
+        Every row holds at least one id. Calls do not influence each other: a cache may only
+        show as speed.
+        """
+        ...
+
+
+class Tokenizer(Protocol):
+    """Text to ids, and each id back to the bytes it stands for."""
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of ids it knows: 0 to vocab_size - 1."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of *text*; raise GptreplError where it cannot be written in ids."""
+        ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes of one id. Joined, and decoded as UTF-8, they give the text."""
+        ...
+
+
+class Sampler(Protocol):
+    """One link of the chain between logits and a token. Never edits its input.
+
+    A sampler is a frozen dataclass whose fields are made with `knob`. The first field is its
+    switch: the sampler is off while that field holds its default. Optional attributes:
+
+    - `stage: ClassVar[Stage]` and `rank: ClassVar[int]`: its default place in the chain
+      (`truncation` and 50 unless given; smaller ranks come first within a stage);
+    - `aliases: ClassVar[tuple[str, ...]]`: more names for its command (`temp`);
+    - `greedy: bool`: true when it leaves one token, so that no random number is drawn;
+    - `begin(generator) -> Sampler`: called once for each sample by those that keep state or
+      draw; the generator is the sampler's own. The sample is called through what it returns;
+    - `idle(vocab_size) -> str`: why it has no effect as it is set, or an empty string.
+    """
+
+    def __call__(self, logits: Tensor, ids: Sequence[int]) -> Tensor:
+        """Return new logits for one row: *logits* is float32, shape (vocab_size,).
+
+        *ids* is the whole row so far, prompt included. A token is removed by setting its
+        logit to -inf; at least one has to stay.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How a model is to be loaded."""
+
+    device: str = "cpu"
+    """What exists on this machine: `cpu`, `cuda:0`, `mps`."""
+    dtype: str = "float32"
+    """`float32`, `bfloat16` or `float16`: the type the weights are held in."""
+    tokenizer: Tokenizer | None = None
+    """The one the user chose; None: the loader finds the model's own."""
+    note: Callable[[str], None] = field(default=lambda text: None)
+    """Say one line to the user: what was assumed, what was left out."""
+    progress: Callable[[str, int, int | None], None] = field(default=lambda *step: None)
+    """Report (what, done, total) of long work; total is None while it is unknown."""
+
+
+class Loader(Protocol):
+    """Turns a source such as `out/` or `gpt2-xl` into a model and its tokenizer.
+
+    A module with these three functions is one.
+    """
+
+    def sources(self) -> Iterable[str]:
+        """Return the names it can load besides paths, for lists and completion."""
+        ...
+
+    def accepts(self, source: str) -> bool:
+        """Return whether *source* is its to load, without importing torch."""
+        ...
+
+    def load(self, source: str, options: LoadOptions) -> tuple[Model, Tokenizer]:
+        """Load it, or raise GptreplError with the one line the user needs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What is known of one field besides its type and its default."""
+
+    help: str = ""
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+    aliases: tuple[str, ...] = ()
+
+
+def knob(
+    default: T,
+    *,
+    help: str,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    lt: float | None = None,
+    aliases: tuple[str, ...] = (),
+) -> T:
+    """Declare a dataclass field that a user can turn: its default, its range and a line of help.
+
+    The range reads as in mathematics: *ge* is >=, *gt* is >, *le* is <=, *lt* is <. The type
+    is the field's annotation: int, float, bool, str, a Literal, or a union of them.
+    """
+    limits = Knob(help, ge, gt, le, lt, aliases)
+    declared: T = dataclasses.field(default=default, metadata={"knob": limits})
+    return declared
+
+
+# --- what a session says ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SampleStarted:
+    """A sample begins; its text starts with the prompt."""
+
+    index: int
+    prompt: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token was drawn.
+
+    *text* is what it completes: empty while a character is split over tokens. *logprob* is
+    the natural logarithm of the probability the model gave it, before the chain.
+    """
+
+    index: int
+    token: int
+    text: str
+    logprob: float
+
+
+Ending = Literal["length", "interrupted", "failed"]
+"""Why a sample ended: it is as long as asked for, it was stopped, an error cut it short."""
+
+
+@dataclass(frozen=True)
+class SampleEnded:
+    """A sample is over. *text* is all of it, prompt included; *tail* what no Token gave.
+
+    *tokens* counts the new ones, *context* the ids the model can see of *block_size* (None: no
+    limit); *seconds* is the time since the samples began.
+    """
+
+    index: int
+    text: str
+    tail: str
+    tokens: int
+    seconds: float
+    seed: int
+    context: int
+    block_size: int | None
+    ending: Ending
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One line for the user. A warning is worth reading even when nothing else is shown."""
+
+    text: str
+    warning: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under column names; the front end lays them out."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Long work goes on: *done* of *total* (None: unknown); it is over when they are equal."""
+
+    what: str
+    done: int
+    total: int | None = None
+
+
+Event = SampleStarted | Token | SampleEnded | Notice | Table | Progress
+
+Changes = Mapping[str, Any]
+"""Values by setting or sampler name, as typed, read from a profile or given in Python."""
