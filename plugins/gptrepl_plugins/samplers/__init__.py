@@ -1,1 +1,1 @@
-"""The samplers that come with gptrepl, one family a file. None of them imports torch to be known."""
+"""The samplers that come with gptrepl, one family a file. Knowing them needs no torch."""
