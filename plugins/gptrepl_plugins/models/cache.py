@@ -1,0 +1,121 @@
+"""The keys and values of the rows of the last call, found again by longest common prefix.
+
+At every moment `rows[i]` is what slot i holds: ids whose keys and values are complete in every
+layer. Whatever interrupts a pass, what the cache says of itself stays true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from gptrepl_plugins.models.gpt import GPTConfig
+
+Index = slice | Tensor
+"""Some slots, or some places in them."""
+
+_SMALLEST = 64  # places allocated at first; doubled until the block is reached
+
+
+class Cache:
+    """Room for the keys and values of some rows, none of them longer than block_size."""
+
+    def __init__(self, like: Tensor, config: GPTConfig):
+        """Hold nothing yet; keys and values will have the type and the device of *like*."""
+        self.rows: list[list[int]] = []
+        self._like = like
+        self._config = config
+        # For each layer (slots, places, 2 * n_embd): key and value of a token side by side, so
+        # that one copy writes both.
+        self._layers = [self._room(0, 0) for _ in range(config.n_layer)]
+
+    def seat(self, rows: Sequence[list[int]]) -> list[int]:
+        """Give row i the slot i; return how many ids of each row that slot already holds.
+
+        At least one id of each row is left to compute, since its logits are wanted. The rows
+        are distinct, and none is empty or longer than block_size.
+        """
+        if not self._follows(rows):
+            self._reseat(rows)
+        self._grow(max(map(len, rows), default=0))
+        return [len(held) for held in self.rows]
+
+    def keep(self, rows: Sequence[list[int]]) -> None:
+        """Note that every slot now holds its whole row."""
+        for held, row in zip(self.rows, rows, strict=True):
+            held.extend(row[len(held) :])
+
+    def write(self, layer: int, at: tuple[Index, Index], kv: Tensor) -> None:
+        """Store keys and values, shape (slots, places, 2 * n_embd), at an index of both."""
+        self._layers[layer][at] = kv
+
+    def read(self, layer: int, slots: Index, length: int) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the first *length* places, each (slots, head, length, size)."""
+        held = self._layers[layer][slots, :length]
+        heads = held.view(held.shape[0], length, 2, self._config.n_head, -1)
+        return heads[:, :, 0].transpose(1, 2), heads[:, :, 1].transpose(1, 2)
+
+    def _room(self, slots: int, places: int) -> Tensor:
+        return self._like.new_empty(slots, places, 2 * self._config.n_embd)
+
+    def _follows(self, rows: Sequence[list[int]]) -> bool:
+        """Whether each row is what its slot holds and one id more: a decoding step."""
+        return len(rows) == len(self.rows) and all(
+            len(row) == len(held) + 1 and row[:-1] == held
+            for row, held in zip(rows, self.rows, strict=True)
+        )
+
+    def _reseat(self, rows: Sequence[list[int]]) -> None:
+        """Bring to slot i the longest prefix of row i that any slot holds."""
+        found = [self._find(row) for row in rows]
+        slots = [slot for slot, _ in found]
+        if slots != list(range(len(self.rows))):
+            self._move(slots, max((length for _, length in found), default=0))
+        self.rows = [row[:length] for row, (_, length) in zip(rows, found, strict=True)]
+
+    def _find(self, row: list[int]) -> tuple[int, int]:
+        """Return (slot, length) of the longest prefix held, with the last id left out."""
+        slot, longest = 0, 0
+        for number, held in enumerate(self.rows):
+            length = min(_shared(held, row), len(row) - 1)
+            if length > longest:
+                slot, longest = number, length
+        return slot, longest
+
+    def _move(self, slots: list[int], length: int) -> None:
+        """Make slot i what slot slots[i] was, as far as *length* places."""
+        self.rows = []  # nothing is held until every layer has moved
+        index = torch.tensor(slots, device=self._like.device)
+        for number, layer in enumerate(self._layers):
+            moved = self._room(len(slots), self._places(length))
+            if length:
+                moved[:, :length] = layer[index, :length]
+            self._layers[number] = moved
+
+    def _grow(self, length: int) -> None:
+        """Make room for rows of *length* ids."""
+        for number, layer in enumerate(self._layers):
+            if layer.shape[1] < length:
+                grown = self._room(layer.shape[0], self._places(length))
+                grown[:, : layer.shape[1]] = layer
+                self._layers[number] = grown
+
+    def _places(self, length: int) -> int:
+        """Return how many places to allocate for *length* ids."""
+        places = _SMALLEST
+        while places < length:
+            places *= 2
+        return min(places, self._config.block_size)
+
+
+def _shared(one: list[int], other: list[int]) -> int:
+    """Return the length of the longest common prefix."""
+    length = min(len(one), len(other))
+    if one[:length] == other[:length]:
+        return length
+    pairs = enumerate(zip(one, other, strict=False))
+    return next(at for at, (mine, yours) in pairs if mine != yours)

@@ -1,0 +1,200 @@
+"""The arithmetic of a GPT as plain calls on its weights: one pass for any rows, any prefix cached.
+
+Only the last position of each row leaves the last block. Nothing here calls a module: at one
+token a step those calls would cost more than the arithmetic of a small model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from gptrepl_plugins.models.cache import Cache, Index
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from gptrepl_plugins.models.gpt import GPT, Block
+
+
+def _tanh_gelu(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": _tanh_gelu,
+    "gelu_pytorch_tanh": _tanh_gelu,
+    "relu": F.relu,
+    "silu": F.silu,
+}
+"""The activations known, by the names Hugging Face configurations give them."""
+
+Affine = tuple[Tensor, Tensor | None]
+"""A weight and its bias, which may be absent."""
+
+
+class _Weights(NamedTuple):
+    """The weights of one block, and what its attention scores are multiplied by."""
+
+    ln_1: Affine
+    qkv: Affine
+    out: Affine
+    ln_2: Affine
+    up: Affine
+    down: Affine
+    scale: float | None
+
+
+class _Group(NamedTuple):
+    """Rows that go through the blocks together; all of them lack equally many ids.
+
+    *ids* is (rows, new). *slots* are where the rows lie in the cache, *at* the index of the new
+    places there, *places* the same as positions; *length* is that of the longest row. *mask* says
+    which places each new id sees; None: all, or all before it when *causal*.
+    """
+
+    ids: Tensor
+    slots: Index
+    at: tuple[Index, Index]
+    places: Index
+    length: int
+    mask: Tensor | None
+    causal: bool
+
+
+class Decoder:
+    """The logits after some rows, computed from references to the weights of a GPT."""
+
+    def __init__(self, model: GPT):
+        """Take references to the weights as they are now, and start with an empty cache."""
+        config, body = model.config, model.transformer
+        self._wte, self._wpe = body.wte.weight, body.wpe.weight
+        self._head: Tensor = model.lm_head.weight
+        self._blocks = [
+            _take(block, config.scale(number)) for number, block in enumerate(body.blocks)
+        ]
+        self._ln_f = _affine(body.ln_f)
+        self._activation = ACTIVATIONS[config.activation]
+        self._eps = config.layer_norm_eps
+        self._n_head = config.n_head
+        self._shape = (config.n_embd,)
+        self._block_size = config.block_size
+        self._cache = Cache(self._wte, config)
+
+    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
+
+        Rows longer than the block are cropped to their last ids; equal rows are computed once.
+        """
+        seen = [list(row[-self._block_size :]) for row in rows]
+        if len(seen) == 1:
+            return self._head_of(self._last(seen))
+        numbers: dict[tuple[int, ...], int] = {}
+        number = [numbers.setdefault(tuple(row), len(numbers)) for row in seen]
+        logits = self._head_of(self._last([list(row) for row in numbers]))
+        return logits if len(numbers) == len(seen) else logits[number]
+
+    def _last(self, rows: list[list[int]]) -> Tensor:
+        """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
+        known = self._cache.seat(rows)
+        groups = self._groups(rows, known)
+        if len(groups) == 1:
+            x = self._run(groups[0])
+        else:
+            x = self._wte.new_empty(len(rows), *self._shape)
+            for group in groups:
+                x[group.slots] = self._run(group)
+        self._cache.keep(rows)
+        return x
+
+    def _groups(self, rows: list[list[int]], known: list[int]) -> list[_Group]:
+        """Put together the rows of one new id each, and those that lack the same places."""
+        alike: dict[tuple[int, int], list[int]] = {}
+        for slot, (row, start) in enumerate(zip(rows, known, strict=True)):
+            new = len(row) - start
+            alike.setdefault((start if new > 1 else -1, new), []).append(slot)
+        groups = []
+        for (_, new), slots in alike.items():
+            starts = [known[slot] for slot in slots]
+            ids = self._tensor([rows[slot][known[slot] :] for slot in slots])
+            if min(starts) == max(starts):
+                groups.append(self._even(ids, self._index(slots), starts[0], new))
+            else:
+                groups.append(self._ragged(ids, slots, starts))
+        return groups
+
+    def _even(self, ids: Tensor, slots: Index, start: int, new: int) -> _Group:
+        """Return the group of rows whose new ids all begin at place *start*."""
+        places, length = slice(start, start + new), start + new
+        mask = None
+        if start and new > 1:
+            seen = torch.arange(length, device=ids.device)
+            mask = seen <= seen[places, None]
+        return _Group(ids, slots, (slots, places), places, length, mask, not start and new > 1)
+
+    def _ragged(self, ids: Tensor, slots: list[int], starts: list[int]) -> _Group:
+        """Return the group of rows of different lengths, each with one new id."""
+        length = max(starts) + 1
+        places = self._tensor(starts)[:, None]
+        mask = (torch.arange(length, device=ids.device) <= places)[:, None, None, :]
+        at = (self._tensor(slots)[:, None], places)
+        return _Group(ids, self._index(slots), at, places, length, mask, causal=False)
+
+    def _index(self, slots: list[int]) -> Index:
+        """Return *slots* as a slice, which copies nothing, if they stand side by side."""
+        if slots[-1] - slots[0] == len(slots) - 1:
+            return slice(slots[0], slots[-1] + 1)
+        return self._tensor(slots)
+
+    def _tensor(self, values: list[int] | list[list[int]]) -> Tensor:
+        return torch.tensor(values, device=self._wte.device)
+
+    def _run(self, group: _Group) -> Tensor:
+        """Return what leaves the last block at the last position of each row: (rows, n_embd)."""
+        rows, new = group.ids.shape
+        width = self._shape[0]
+        x = (F.embedding(group.ids, self._wte) + self._wpe[group.places]).view(-1, width)
+        mask, causal = group.mask, group.causal
+        for number, block in enumerate(self._blocks):
+            qkv = F.linear(self._norm(x, block.ln_1), *block.qkv).view(rows, new, -1)
+            self._cache.write(number, group.at, qkv[:, :, width:])
+            k, v = self._cache.read(number, group.slots, group.length)
+            q = qkv.view(rows, new, 3 * self._n_head, -1)[:, :, : self._n_head].transpose(1, 2)
+            if number == len(self._blocks) - 1 and new > 1:
+                q, x = q[:, :, -1:], x.view(rows, new, width)[:, -1]
+                mask, causal = None, False  # the last id of a row sees all of it
+            y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=block.scale)
+            x = x + F.linear(y.transpose(1, 2).reshape(-1, width), *block.out)
+            up = self._activation(F.linear(self._norm(x, block.ln_2), *block.up))
+            x = x + F.linear(up, *block.down)
+        return x
+
+    def _norm(self, x: Tensor, affine: Affine) -> Tensor:
+        return torch.layer_norm(x, self._shape, *affine, self._eps)
+
+    def _head_of(self, x: Tensor) -> Tensor:
+        return F.linear(self._norm(x, self._ln_f), self._head).float()
+
+
+def _take(block: Block) -> _Weights:
+    return _Weights(
+        _affine(block.ln_1),
+        _affine(block.attn.c_attn),
+        _affine(block.attn.c_proj),
+        _affine(block.ln_2),
+        _affine(block.mlp.c_fc),
+        _affine(block.mlp.c_proj),
+        block.attn.scale,
+    )
+
+
+def _affine(module: nn.Module) -> Affine:
+    weight, bias = module.weight, module.bias
+    assert isinstance(weight, Tensor)
+    assert bias is None or isinstance(bias, Tensor)
+    return weight, bias

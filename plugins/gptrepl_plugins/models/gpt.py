@@ -1,0 +1,279 @@
+"""The engine: one GPT for nanoGPT and GPT-2 weights, under nanoGPT's names.
+
+It is a `gptrepl.api.Model`, and code written for nanoGPT's own GPT runs on it: the same
+configuration, the same names in the state dict, `generate`, `from_pretrained`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from gptrepl.api import GptreplError
+from gptrepl_plugins.models.decoder import ACTIVATIONS, Decoder
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """The shape of a GPT. The first seven are nanoGPT's; the rest differ in GPT-2 folders only."""
+
+    block_size: int = 1024
+    vocab_size: int = 50304
+    n_layer: int = 12
+    n_head: int = 12
+    n_embd: int = 768
+    dropout: float = 0.0
+    bias: bool = True
+    """Whether linear layers and layer norms have biases."""
+    activation: str = "gelu"
+    """`gelu` is the exact one (nanoGPT's), `gelu_new` its tanh form (the published GPT-2's)."""
+    n_inner: int | None = None
+    """The width inside the MLP; None: 4 * n_embd."""
+    layer_norm_eps: float = 1e-5
+    tied: bool = True
+    """Whether the output head is the token embedding."""
+    scale_attn_weights: bool = True
+    """Whether attention scores are divided by the square root of the head's size."""
+    scale_attn_by_inverse_layer_idx: bool = False
+    """Whether they are divided by the number of the layer besides, counted from one."""
+
+    def __post_init__(self) -> None:
+        if self.n_embd % self.n_head:
+            raise GptreplError(
+                f"n_embd {self.n_embd} cannot be divided among n_head {self.n_head} heads"
+            )
+        if self.activation not in ACTIVATIONS:
+            known = ", ".join(sorted(ACTIVATIONS))
+            raise GptreplError(f"no activation named '{self.activation}' (there are {known})")
+
+    def scale(self, layer: int) -> float | None:
+        """Return what the attention scores of *layer* are multiplied by; None: the usual."""
+        if self.scale_attn_weights and not self.scale_attn_by_inverse_layer_idx:
+            return None
+        scale = 1 / math.sqrt(self.n_embd // self.n_head) if self.scale_attn_weights else 1.0
+        return scale / (layer + 1) if self.scale_attn_by_inverse_layer_idx else scale
+
+
+class LayerNorm(nn.Module):
+    """A layer norm whose bias may be absent."""
+
+    def __init__(self, width: int, bias: bool, eps: float):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width)) if bias else None
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return *x* normalized over its last dimension."""
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.eps)
+
+
+class Attention(nn.Module):
+    """Causal self-attention; queries, keys and values of all heads come from one matrix."""
+
+    def __init__(self, config: GPTConfig, scale: float | None):
+        super().__init__()
+        self.c_attn = nn.Linear(config.n_embd, 3 * config.n_embd, bias=config.bias)
+        self.c_proj = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
+        self.n_head, self.scale, self.dropout = config.n_head, scale, config.dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (rows, ids, n_embd): what each id gathers from itself and those before it."""
+        rows, ids, width = x.shape
+        heads = self.c_attn(x).view(rows, ids, 3, self.n_head, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = heads.unbind()
+        dropout = self.dropout if self.training else 0.0
+        y = F.scaled_dot_product_attention(
+            q, k, v, dropout_p=dropout, is_causal=True, scale=self.scale
+        )
+        y = self.c_proj(y.transpose(1, 2).reshape(rows, ids, width))
+        return F.dropout(y, self.dropout, self.training)
+
+
+class MLP(nn.Module):
+    """Two linear layers with the activation between them."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        inner = config.n_inner or 4 * config.n_embd
+        self.c_fc = nn.Linear(config.n_embd, inner, bias=config.bias)
+        self.c_proj = nn.Linear(inner, config.n_embd, bias=config.bias)
+        self.activation, self.dropout = ACTIVATIONS[config.activation], config.dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (rows, ids, n_embd)."""
+        y = self.c_proj(self.activation(self.c_fc(x)))
+        return F.dropout(y, self.dropout, self.training)
+
+
+class Block(nn.Module):
+    """Attention, then the MLP, each added to what came in."""
+
+    def __init__(self, config: GPTConfig, number: int):
+        super().__init__()
+        self.ln_1 = LayerNorm(config.n_embd, config.bias, config.layer_norm_eps)
+        self.attn = Attention(config, config.scale(number))
+        self.ln_2 = LayerNorm(config.n_embd, config.bias, config.layer_norm_eps)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return (rows, ids, n_embd)."""
+        x = x + self.attn(self.ln_1(x))
+        y: Tensor = x + self.mlp(self.ln_2(x))
+        return y
+
+
+class Transformer(nn.Module):
+    """Embeddings of tokens and positions, the blocks, and the last norm."""
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.wte = nn.Embedding(config.vocab_size, config.n_embd)
+        self.wpe = nn.Embedding(config.block_size, config.n_embd)
+        self.h = nn.ModuleList(Block(config, number) for number in range(config.n_layer))
+        self.ln_f = LayerNorm(config.n_embd, config.bias, config.layer_norm_eps)
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The blocks in order; `h` holds them under nanoGPT's name."""
+        return [block for block in self.h if isinstance(block, Block)]
+
+
+class GPT(nn.Module):
+    """A GPT with random weights, drawn as nanoGPT draws them, until a state dict is loaded.
+
+    Weights changed in place are noticed at the next `eval()`, `train()`, `to()` or
+    `load_state_dict()`.
+    """
+
+    def __init__(self, config: GPTConfig):
+        super().__init__()
+        self.config = config
+        self.transformer = Transformer(config)
+        self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
+        if config.tied:
+            self.transformer.wte.weight = self.lm_head.weight
+        self._decoder: Decoder | None = None
+        self.apply(_draw)
+        for name, weight in self.named_parameters():
+            if name.endswith("c_proj.weight"):
+                nn.init.normal_(weight, 0.0, 0.02 / math.sqrt(2 * config.n_layer))
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of logits for each row."""
+        return self.config.vocab_size
+
+    @property
+    def block_size(self) -> int:
+        """The longest row that is seen, in tokens; longer rows are cropped to their last ids."""
+        return self.config.block_size
+
+    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
+
+        Raise GptreplError for an empty row and for an id outside the vocabulary.
+        """
+        with torch.inference_mode():
+            if self._decoder is None:
+                self._decoder = Decoder(self)
+            try:
+                return self._decoder.logits(rows)
+            except IndexError:
+                _check(rows, self.vocab_size)
+                raise
+
+    def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Return (logits, loss) of ids (B, T), as nanoGPT: without *targets* of the last id alone.
+
+        The logits are (B, T, vocab_size) with targets and (B, 1, vocab_size) without.
+        """
+        body = self.transformer
+        x = body.wte(idx) + body.wpe(torch.arange(idx.shape[1], device=idx.device))
+        x = F.dropout(x, self.config.dropout, self.training)
+        for block in body.h:
+            x = block(x)
+        x = body.ln_f(x)
+        if targets is None:
+            return self.lm_head(x[:, [-1]]), None
+        logits = self.lm_head(x)
+        return logits, F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
+
+    @torch.no_grad()
+    def generate(
+        self,
+        idx: Tensor,
+        max_new_tokens: int,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Continue ids (B, T) to (B, T + max_new_tokens), drawing as nanoGPT does.
+
+        All rows draw from one stream: *generator*, or torch's own. Logits tied with the k-th
+        are kept.
+        """
+        rows: list[list[int]] = idx.tolist()
+        for _ in range(max_new_tokens):
+            logits = self.logits(rows) / temperature
+            if top_k is not None:
+                least = logits.topk(min(top_k, logits.shape[-1])).values[:, -1:]
+                logits = logits.masked_fill(logits < least, -torch.inf)
+            drawn = torch.multinomial(logits.softmax(-1), 1, generator=generator)
+            for row, token in zip(rows, drawn[:, 0].tolist(), strict=True):
+                row.append(token)
+        return torch.tensor(rows, dtype=idx.dtype, device=idx.device)
+
+    @classmethod
+    def from_pretrained(cls, name: str, override_args: dict[str, Any] | None = None) -> GPT:
+        """Return published GPT-2 weights by *name* (`gpt2`, `gpt2-xl`), with nanoGPT's exact GELU.
+
+        Only `dropout` can be overridden.
+        """
+        raise NotImplementedError
+
+    def crop_block_size(self, block_size: int) -> None:
+        """Let the model see no more than *block_size* ids."""
+        if block_size > self.config.block_size:
+            raise GptreplError(f"block_size {block_size} is above {self.config.block_size}")
+        self.config = dataclasses.replace(self.config, block_size=block_size)
+        self.transformer.wpe.weight = nn.Parameter(self.transformer.wpe.weight[:block_size])
+        self._decoder = None
+
+    def train(self, mode: bool = True) -> Self:
+        """Set training mode, and look at the weights anew."""
+        self._decoder = None
+        return super().train(mode)
+
+    def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        """Copy weights in, and look at them anew."""
+        self._decoder = None
+        return super().load_state_dict(*args, **kwargs)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        self._decoder = None  # to(), half(), cuda() and the like come here
+        applied: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        return applied
+
+
+def _draw(module: nn.Module) -> None:
+    if isinstance(module, nn.Linear | nn.Embedding):
+        nn.init.normal_(module.weight, 0.0, 0.02)
+    if isinstance(module, nn.Linear) and module.bias is not None:
+        nn.init.zeros_(module.bias)
+
+
+def _check(rows: Sequence[Sequence[int]], vocab_size: int) -> None:
+    for number, row in enumerate(rows):
+        if not row:
+            raise GptreplError(f"row {number} holds no ids: a model continues at least one")
+        beyond = [token for token in row if not 0 <= token < vocab_size]
+        if beyond:
+            raise GptreplError(f"id {beyond[0]} is outside the model's vocabulary of {vocab_size}")
