@@ -75,9 +75,7 @@ class Decoder:
         config, body = model.config, model.transformer
         self._wte, self._wpe = body.wte.weight, body.wpe.weight
         self._head: Tensor = model.lm_head.weight
-        self._blocks = [
-            _take(block, config.scale(number)) for number, block in enumerate(body.blocks)
-        ]
+        self._blocks = [_take(block) for block in body.blocks]
         self._ln_f = _affine(body.ln_f)
         self._activation = ACTIVATIONS[config.activation]
         self._eps = config.layer_norm_eps
