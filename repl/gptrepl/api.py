@@ -1,11 +1,11 @@
-"""All that a plugin may import: the protocols, the events and the errors. It never imports torch."""
+"""All that a plugin may import: the protocols, the events, the errors. It imports no torch."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -22,6 +22,10 @@ class GptreplError(Exception):
 
 class LoadError(GptreplError):
     """No model could be made of a source; whatever was in memory before is still there."""
+
+
+Text = NewType("Text", str)
+"""A text that is taken as it stands, spaces and all."""
 
 
 # --- what a plugin provides ---------------------------------------------------------------------
@@ -103,9 +107,9 @@ class LoadOptions:
     """`float32`, `bfloat16` or `float16`: the type the weights are held in."""
     tokenizer: Tokenizer | None = None
     """The one the user chose; None: the loader finds the model's own."""
-    note: Callable[[str], None] = field(default=lambda text: None)
+    note: Callable[[str], None] = lambda _text: None
     """Say one line to the user: what was assumed, what was left out."""
-    progress: Callable[[str, int, int | None], None] = field(default=lambda *step: None)
+    progress: Callable[[str, int, int | None], None] = lambda _what, _done, _total: None
     """Report (what, done, total) of long work; total is None while it is unknown."""
 
 
@@ -130,13 +134,15 @@ class Loader(Protocol):
 
 @dataclass(frozen=True)
 class Knob:
-    """What is known of one field besides its type and its default."""
+    """What is known of one field besides its type and its default; None: no such limit."""
 
     help: str = ""
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
+    pattern: str | None = None
+    form: str = ""
     aliases: tuple[str, ...] = ()
 
 
@@ -148,16 +154,46 @@ def knob(
     gt: float | None = None,
     le: float | None = None,
     lt: float | None = None,
+    pattern: str | None = None,
+    form: str = "",
     aliases: tuple[str, ...] = (),
 ) -> T:
     """Declare a dataclass field that a user can turn: its default, its range and a line of help.
 
     The range reads as in mathematics: *ge* is >=, *gt* is >, *le* is <=, *lt* is <. The type
-    is the field's annotation: int, float, bool, str, a Literal, or a union of them.
+    is the field's annotation: int, float, bool, str, a Literal, or a union of them. A text may
+    have a *pattern* (a regular expression for all of it), which *form* says in words.
     """
-    limits = Knob(help, ge, gt, le, lt, aliases)
+    limits = Knob(help, ge, gt, le, lt, pattern, form, aliases)
     declared: T = dataclasses.field(default=default, metadata={"knob": limits})
     return declared
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What Tab offers for an argument: `name: Annotated[str, Choices(known_names)]`.
+
+    *offer* takes the session and returns the choices, or their one-line helps by choice.
+    """
+
+    offer: Callable[[Any], Iterable[str] | Mapping[str, str]]
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def command(*aliases: str) -> Callable[[F], F]:
+    """Mark a function as a colon command with more names than its entry point's.
+
+    A command takes the session and typed arguments and yields events. The annotations parse
+    what is typed, the docstring is the help. A plain function without this mark is one too.
+    """
+
+    def mark(function: F) -> F:
+        function.aliases = aliases  # type: ignore[attr-defined]
+        return function
+
+    return mark
 
 
 # --- what a session says ------------------------------------------------------------------------

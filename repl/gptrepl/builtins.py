@@ -1,0 +1,214 @@
+"""The colon commands of the session itself. Those of settings and samplers follow from fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated
+
+from . import chain as chains
+from . import plugins, profiles
+from .api import Choices, Event, GptreplError, Notice, Table, Text, command
+from .commands import find, first_line, known, split
+from .loading import known_sources
+from .session import Session, read_prompt
+from .settings import FIELDS, Settings, known_names, proper
+
+NOTHING = Text("")
+SettingName = Annotated[str, Choices(lambda _session: known_names())]
+SamplerName = Annotated[str, Choices(lambda _session: list(plugins.installed("samplers")))]
+ProfileName = Annotated[str, Choices(lambda _session: list(profiles.found()))]
+CommandName = Annotated[str, Choices(lambda _session: helps())]
+Source = Annotated[Path, Choices(lambda _session: known_sources())]
+
+
+def helps() -> dict[str, str]:
+    """Return the first line of help of every command by its name."""
+    return {name: first_line(found.help) for name, found in known().items()}
+
+
+# --- the model ----------------------------------------------------------------------------------
+
+
+def load(session: Session, source: Source | None = None) -> Iterator[Event]:
+    """Load a model and keep it in memory; without SOURCE say which one is there.
+
+    SOURCE is a folder with a checkpoint, a checkpoint file, or a name that :models lists. A
+    load that fails leaves the model and the settings that were there.
+    """
+    if source is None:
+        loaded = session.loaded
+        state = f"on {loaded.device} in {loaded.dtype}" if loaded else "is not loaded yet"
+        yield Notice(f"{session.source} {state}")
+        return
+    changed = session.settings.but("typed", model=str(source), tokenizer="auto")
+    yield from session.apply(changed, reload=True)
+    yield Notice(f"loaded {session.source}")
+
+
+def models(session: Session) -> Iterator[Event]:
+    """List the models that can be loaded by name, and the checkpoints found here."""
+    near_by = sorted(str(path.parent) + "/" for path in Path().glob("*/ckpt.pt"))
+    rows = [(name, "name") for name in known_sources()] + [(path, "folder") for path in near_by]
+    here = session.source.rstrip("/")
+    shown = [("*" if name.rstrip("/") == here else "", name, kind) for name, kind in rows]
+    yield Table(("", "source", "kind"), tuple(shown), "models")
+
+
+def list_plugins(_session: Session) -> Iterator[Event]:
+    """List the plugins that are installed: samplers, tokenizers, models and commands."""
+    rows: list[tuple[str, ...]] = []
+    for kind in plugins.KINDS:
+        for name, entry in plugins.installed(kind).items():
+            package = entry.dist.name if entry.dist else "?"
+            version = entry.dist.version if entry.dist else "?"
+            rows.append((kind.removesuffix("s"), name, package, version))
+    yield Table(("kind", "name", "package", "version"), tuple(rows), "plugins")
+
+
+# --- sampling -----------------------------------------------------------------------------------
+
+
+def sample(session: Session) -> Iterator[Event]:
+    """Draw samples from the setting `start`, as sample.py does."""
+    yield from session.stream()
+
+
+def file(session: Session, path: Path) -> Iterator[Event]:
+    """Sample from the text in the file PATH, taken exactly as it stands.
+
+    It is read as sample.py reads FILE: prompts. Nothing in it is a command.
+    """
+    yield from session.stream(read_prompt(str(path)))
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+
+def set_(
+    session: Session, name: SettingName | None = None, value: Text = NOTHING
+) -> Iterator[Event]:
+    """Set NAME to VALUE; without VALUE show it, without NAME show everything.
+
+    NAME is a setting, a sampler, or any of their other names; `:set temp 0.7`, `:set temp=0.7`
+    and `:temp 0.7` are the same.
+    """
+    if name is None:
+        yield from show(session)
+        return
+    name, text = split(f":{name} {value}" if "=" not in name else f":{name}{value}")
+    yield from find(proper(name)).run(session, text)
+
+
+def show(session: Session, *names: SettingName) -> Iterator[Event]:
+    """Show each setting, its value and where that came from.
+
+    Later origins win: default, profile, command line, typed. Samplers that are off are listed
+    by :chain; name one to show it all the same.
+    """
+    settings = session.settings
+    chosen = [proper(name) for name in names] or [*FIELDS, *settings.samplers]
+    rows = []
+    for name in chosen:
+        value = session.source if name == "model" else settings.value(name)
+        rows.append((name, value, settings.origin(name)))
+    if not names or "profile" in names:
+        rows.insert(0, ("profile", settings.profile, ""))
+    yield Table(("setting", "value", "from"), tuple(rows))
+
+
+def reset(session: Session, *names: SettingName) -> Iterator[Event]:
+    """Forget what was typed for NAMES, or for every setting but those of the model.
+
+    The values go back to where they were: the command line, the profile or the default.
+    """
+    kept = ("model", "tokenizer", "device", "dtype")
+    chosen = [proper(name) for name in names] or [
+        name for name in known_names() if name not in kept
+    ]
+    yield from change(session, session.settings.without_typed(*chosen))
+
+
+def profile(session: Session, name: ProfileName | None = None) -> Iterator[Event]:
+    """Switch to profile NAME, a set of changes in a YAML file; without NAME list them.
+
+    What only the profile before had set goes back to where it was; what was typed stays, except
+    where the new profile says otherwise. A profile that cannot be applied changes nothing.
+    """
+    if name is None:
+        yield Table(("", "profile", "description"), tuple(profile_rows(session)), "profiles")
+        return
+    found = profiles.read(name)
+    yield Notice(f"profile {found.name}")
+    yield from change(session, session.settings.under(found.name, found.changes))
+
+
+def profile_rows(session: Session) -> Iterator[tuple[str, str, str]]:
+    """Yield a row for each profile: a mark at the one in use, its name, its description."""
+    for name in profiles.found():
+        mark = "*" if name == session.settings.profile else ""
+        try:
+            yield mark, name, profiles.read(name).description
+        except GptreplError as error:
+            yield mark, name, str(error)
+
+
+def change(session: Session, settings: Settings) -> Iterator[Event]:
+    """Adopt *settings* and say what is different now: old -> new."""
+    before = session.settings
+    yield from session.apply(settings)
+    changed = differences(before, settings)
+    for name, (old, new) in changed.items():
+        yield Notice(f"{name} {old} -> {new}")
+    if not changed:
+        yield Notice("nothing changed")
+
+
+def differences(before: Settings, after: Settings) -> Mapping[str, tuple[str, str]]:
+    """Return the old and the new value of every setting and sampler that differs."""
+    names = [*FIELDS, *{**before.samplers, **after.samplers}]
+    values = {name: (before.value(name), after.value(name)) for name in names}
+    return {name: (old, new) for name, (old, new) in values.items() if old != new}
+
+
+def chain(session: Session, *order: SamplerName) -> Iterator[Event]:
+    """Show the chain of samplers in the order they run, or set their ORDER.
+
+    By default penalties come first, then temperature, truncation and selection. The samplers
+    in ORDER share the places they hold by default, in the order given; `:chain default` undoes
+    it. What is off does nothing, wherever it stands.
+    """
+    if order:
+        yield from session.apply(session.settings.but("typed", chain=order))
+    settings = session.settings
+    names = chains.arrange(plugins.installed("samplers"), settings.chain)
+    rows = [
+        (str(place), name, chains.stage_of(name), settings.value(name))
+        for place, name in enumerate(names, 1)
+    ]
+    yield Table(("", "sampler", "stage", "value"), tuple(rows), "chain")
+
+
+# --- the shell ----------------------------------------------------------------------------------
+
+
+@command("?", "h")
+def help_(session: Session, name: CommandName | None = None) -> Iterator[Event]:
+    """Tell what the command NAME does; without NAME list all commands."""
+    del session
+    if name is None:
+        rows = [(found.usage, first_line(found.help)) for found in known().values()]
+        yield Table(("command", "what it does"), tuple(rows))
+        yield Notice("anything else is a prompt; :: begins one with a colon, :# is a comment")
+        return
+    found = find(name.removeprefix(":"))
+    others = "".join(f", :{alias}" for alias in found.aliases)
+    yield Notice(f"{found.usage}{f'  (also{others[1:]})' if others else ''}\n\n{found.help}")
+
+
+@command("exit", "q")
+def quit_(session: Session) -> Iterator[Event]:
+    """Leave the shell, as Ctrl-D does."""
+    del session
+    raise EOFError
+    yield

@@ -1,0 +1,205 @@
+"""The chain: which samplers there are, how they are set, and in which order they run.
+
+It knows samplers by what their classes declare and never by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, get_type_hints
+
+from . import plugins
+from .api import GptreplError, Knob, Sampler, Stage
+from .values import OFF, choices, convert, describe, format_value, near, spelled
+
+Chain = Sequence[tuple[str, Sampler]]
+"""The samplers that are on, with their names, in the order they run."""
+STAGES: tuple[Stage, ...] = ("penalty", "temperature", "truncation", "selection")
+
+
+@cache
+def sampler_class(name: str) -> Any:
+    """Return the class of a sampler plugin; raise GptreplError if it is no sampler."""
+    found = plugins.load("samplers", name)
+    knobs = dataclasses.fields(found) if dataclasses.is_dataclass(found) else ()
+    if not knobs or not isinstance(found, type) or not callable(getattr(found, "__call__", None)):  # noqa: B004
+        package = plugins.origin(plugins.installed("samplers")[name])
+        raise GptreplError(f"sampler {name!r} of {package} is not a dataclass that can be called")
+    return found
+
+
+def by_origin() -> list[str]:
+    """Return the names of the installed samplers, our own first."""
+    entries = plugins.installed("samplers")
+    return sorted(entries, key=lambda name: not plugins.is_own(entries[name]))
+
+
+def aliases(name: str) -> tuple[str, ...]:
+    """Return the other names of a sampler; none if it does not load."""
+    try:
+        return tuple(getattr(sampler_class(name), "aliases", ()))
+    except GptreplError:
+        return ()
+
+
+def place(name: str) -> tuple[int, int, str]:
+    """Return the default place of a sampler, as a key to sort by: stage, rank, name."""
+    try:
+        found = sampler_class(name)
+    except GptreplError:
+        return len(STAGES), 0, name
+    return STAGES.index(stage(found)), getattr(found, "rank", 50), name
+
+
+def stage(sampler: Any) -> Stage:
+    """Return the stage that a sampler or its class declares."""
+    declared: Stage = getattr(sampler, "stage", "truncation")
+    return declared
+
+
+def stage_of(name: str) -> str:
+    """Return the stage of a sampler by its name; a question mark if it does not load."""
+    try:
+        return stage(sampler_class(name))
+    except GptreplError:
+        return "?"
+
+
+def arrange(names: Iterable[str], listed: Collection[str] = ()) -> tuple[str, ...]:
+    """Return sampler *names* in the order they run.
+
+    By default they stand by stage, then rank, then name. The *listed* ones share the places
+    they hold by default, in the order in which they are listed.
+    """
+    ordered = sorted(names, key=place)
+    queue = iter(listed)
+    return tuple(next(queue) if name in listed else name for name in ordered)
+
+
+def build(name: str, value: Any, current: Sampler | None = None) -> Sampler:
+    """Return sampler *name* set to *value*.
+
+    *value* is one value for its first field, several by place, a mapping by field (the other
+    fields keep what *current* has), `off`, or a sampler of that class.
+    """
+    found = sampler_class(name)
+    if isinstance(value, found):
+        sampler: Sampler = value
+        return sampler
+    known = {field.name: field for field in dataclasses.fields(found)}
+    if isinstance(value, Mapping):
+        given = {proper_field(name, str(key), list(known)): item for key, item in value.items()}
+    elif isinstance(value, list | tuple):
+        if len(value) > len(known):
+            raise GptreplError(f"{name} takes at most {len(known)} values: {', '.join(known)}")
+        given = dict(zip(known, value, strict=False))
+    else:
+        given = {next(iter(known)): value}
+    hints = get_type_hints(found)
+    fields = {key: check_field(name, known[key], hints[key], item) for key, item in given.items()}
+    base = {key: getattr(current, key) for key in known} if current is not None else {}
+    made: Sampler = found(**{**base, **fields})
+    return made
+
+
+def check_field(name: str, field: dataclasses.Field[Any], hint: Any, value: Any) -> Any:
+    """Return the value that one field of sampler *name* takes from *value*."""
+    label = name if name.endswith(field.name) else f"{name} {field.name}"
+    if (value is None or value is False or str(value).lower() in OFF) and "off" not in str(hint):
+        return field.default
+    return convert(value, hint, label, field.metadata.get("knob"))
+
+
+def proper_field(name: str, key: str, known: list[str]) -> str:
+    """Return the field of sampler *name* that *key* spells."""
+    for field in known:
+        if spelled(field) == spelled(key):
+            return field
+    raise GptreplError(f"{name} has no {key!r}{near(key, known)}; it has {', '.join(known)}")
+
+
+def is_on(sampler: Any) -> bool:
+    """Return whether a sampler is on: its first field differs from the default."""
+    switch = dataclasses.fields(sampler)[0]
+    return bool(getattr(sampler, switch.name) != switch.default)
+
+
+def is_greedy(sampler: Any) -> bool:
+    """Return whether a sampler leaves one token, so that nothing is drawn."""
+    return bool(getattr(sampler, "greedy", False))
+
+
+def written(sampler: Any) -> str:
+    """Return a sampler's setting as it is typed: `0.8`, `off`, `0.5 threshold=0.1`."""
+    if not is_on(sampler):
+        return "off"
+    first, *rest = dataclasses.fields(sampler)
+    parts = [format_value(getattr(sampler, first.name))]
+    parts += [f"{field.name}={format_value(getattr(sampler, field.name))}" for field in rest]
+    return " ".join(parts)
+
+
+def idle(chain: Chain, vocab_size: int, origin: Callable[[str], str]) -> list[str]:
+    """Return a line for each sampler that someone set and that has no effect as things are."""
+    lines: list[str] = []
+    greedy = any(is_greedy(sampler) for _, sampler in chain)
+    for name, sampler in chain:
+        if origin(name) == "default" or is_greedy(sampler):
+            continue
+        reason = getattr(sampler, "idle", lambda _vocab_size: "")(vocab_size)
+        if greedy and stage(sampler) != "penalty":
+            reason = "decoding is greedy"
+        if reason:
+            lines.append(f"{name} {written(sampler)} has no effect: {reason}")
+    return lines
+
+
+def knobs(name: str) -> dict[str, Knob]:
+    """Return what is known of each field of a sampler, by field."""
+    fields = dataclasses.fields(sampler_class(name))
+    return {field.name: field.metadata.get("knob", Knob()) for field in fields}
+
+
+def read(name: str, text: str) -> dict[str, str]:
+    """Return the values by field that *text* gives sampler *name*: `0.5 threshold=0.1`.
+
+    A sampler with one field takes all of *text* for it.
+    """
+    fields = list(knobs(name))
+    if len(fields) == 1:
+        return {fields[0]: text.strip()}
+    given: dict[str, str] = {}
+    for place, word in enumerate(text.split()):
+        key, sign, value = word.partition("=")
+        if not sign and place >= len(fields):
+            raise GptreplError(f"{name} takes at most {len(fields)} values: {', '.join(fields)}")
+        field, value = (proper_field(name, key, fields), value) if sign else (fields[place], word)
+        if field in given:
+            raise GptreplError(f"{name} {field} is given twice")
+        given[field] = value
+    return given
+
+
+def help_of(name: str) -> str:
+    """Return the docstring of a sampler and a line for each of its fields."""
+    found = sampler_class(name)
+    hints = get_type_hints(found)
+    lines = [inspect.getdoc(found) or f"The sampler {name}.", ""]
+    for field in dataclasses.fields(found):
+        limits = field.metadata.get("knob", Knob())
+        takes = describe(hints[field.name], limits)
+        default = format_value(field.default)
+        lines.append(f"{field.name}: {limits.help} ({takes}; off: {default})")
+    return "\n".join(lines)
+
+
+def offers(name: str, *, is_first: bool) -> dict[str, str]:
+    """Return the words that a value of the sampler can begin with, with their helps."""
+    hints = get_type_hints(sampler_class(name))
+    first, *rest = knobs(name).items()
+    words = {"off": "no effect"} if is_first else {}
+    words |= dict.fromkeys(choices(hints[first[0]]) if is_first else [], first[1].help)
+    return words | {f"{field}=": limits.help for field, limits in rest}

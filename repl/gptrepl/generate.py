@@ -1,0 +1,130 @@
+"""The loop: rows of ids, a model, chains and generators become picks. It never sees text.
+
+The draw is `torch.multinomial` over the whole vocabulary, one a token, and none where the chain
+is greedy: that is nanoGPT's rule, so the same seed gives nanoGPT's ids.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Generator, Tensor
+
+from .api import GptreplError, Model, Sampler
+from .chain import Chain
+
+SPARE = 0x9E3779B97F4A7C15
+"""Set against a sample's seed it seeds the generators of its samplers: golden ratio, 64 bits."""
+
+
+@dataclass
+class Row:
+    """One sample in the making. The loop appends to *ids*; a row that is *done* gets no more."""
+
+    ids: list[int]
+    chain: Chain
+    generator: Generator
+    greedy: bool = False
+    done: bool = False
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One id drawn for one row, with the log-probability the model gave it before the chain."""
+
+    row: int
+    token: int
+    logprob: float
+
+
+def begin(chain: Chain, seed: int, device: torch.device | str = "cpu") -> Chain:
+    """Return the chain for one sample: those that keep state or draw begin afresh.
+
+    Each of them gets a generator of its own, made from the sample's seed and its place, so that
+    it never moves the draw.
+    """
+    begun: list[tuple[str, Sampler]] = []
+    for place, (name, sampler) in enumerate(chain, 1):
+        start = getattr(sampler, "begin", None)
+        if start is not None:
+            own = Generator(device).manual_seed((seed + place * SPARE) % 2**64)
+            sampler = start(own)
+        begun.append((name, sampler))
+    return begun
+
+
+@torch.inference_mode()
+def generate(
+    model: Model, rows: Sequence[Row], max_new_tokens: int, known: int | None = None
+) -> Iterator[Pick]:
+    """Yield *max_new_tokens* picks for each row, all rows step by step.
+
+    Only the first *known* ids are drawn (None: all of them). Raises GptreplError when the model
+    gives nan, or the chain leaves nothing to draw from.
+    """
+    for _ in range(max_new_tokens):
+        alive = [index for index, row in enumerate(rows) if not row.done]
+        if not alive:
+            return
+        logits = model.logits([rows[index].ids for index in alive])
+        for index, own in zip(alive, logits, strict=True):
+            row = rows[index]
+            token = pick(own, row, known)
+            logprob = float(own[token] - own.logsumexp(-1))
+            if not math.isfinite(logprob):
+                raise GptreplError(broken(own))
+            row.ids.append(token)
+            yield Pick(index, token, logprob)
+
+
+def pick(logits: Tensor, row: Row, known: int | None) -> int:
+    """Return the id drawn for *row* from its *logits*, shape (vocab_size,)."""
+    left = run(logits, row)
+    if known is not None and known < len(logits):
+        # Behind the chain, so that whatever is left is drawn as if nothing had been masked.
+        left = masked(left, known)
+        if left.max() == -math.inf:
+            left = run(masked(logits, known), row)
+    best = float(left.max())
+    if not math.isfinite(best):
+        raise GptreplError(blame(logits, row))
+    if row.greedy:
+        return int(left.argmax())
+    return int(torch.multinomial(left.softmax(-1), 1, generator=row.generator))
+
+
+def run(logits: Tensor, row: Row) -> Tensor:
+    """Return what the row's chain makes of *logits*."""
+    for _, sampler in row.chain:
+        logits = sampler(logits, row.ids)
+    return logits
+
+
+def masked(logits: Tensor, known: int) -> Tensor:
+    """Return *logits* with nothing left from id *known* on."""
+    kept = logits.clone()
+    kept[known:] = -math.inf
+    return kept
+
+
+def blame(logits: Tensor, row: Row) -> str:
+    """Return the error that says who left no distribution to draw from."""
+    if not math.isfinite(float(logits.max())):
+        return broken(logits)
+    for name, sampler in row.chain:
+        logits = sampler(logits, row.ids)
+        best = float(logits.max())
+        if best == -math.inf:
+            return f"{name} left no token to draw from: set it less strictly, or off"
+        if not math.isfinite(best):
+            return f"{name} turned the logits into {best}: set it off"
+    return "the chain left no token to draw from: set a sampler less strictly, or off"
+
+
+def broken(logits: Tensor) -> str:
+    """Return the error for logits that no chain can mend."""
+    what = "nan" if bool(logits.isnan().any()) else f"{float(logits.max())} alone"
+    return f"the model produced {what}: its weights are broken, or its dtype is too small for it"

@@ -1,0 +1,158 @@
+"""From a source to a model in memory: the first loader that accepts the source loads it.
+
+A load runs on a thread of its own, so that the prompt is there at once and Ctrl-C works; only
+its result ever reaches a session, so a load that fails or is given up leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+
+from . import plugins
+from .api import GptreplError, Loader, LoadError, LoadOptions, Model, Progress, Tokenizer
+from .devices import resolve
+from .settings import Settings
+
+BUNDLED = "shakespeare"
+TICK = 0.1
+"""Seconds between two reports of progress."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model with its tokenizer, and all that was decided about them."""
+
+    source: str
+    model: Model
+    tokenizer: Tokenizer
+    device: str
+    dtype: str
+    notes: tuple[str, ...] = ()
+
+
+class Loading:
+    """A load under way. It begins at once; `wait` reports its progress, `result` ends it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.source = source_of(settings)
+        self._step = Progress(f"loading {self.source}", 0)
+        self._loaded: Loaded | None = None
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, name=f"load {self.source}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._loaded = open_source(self.settings, self._report)
+        except BaseException as error:  # handed to whoever asks for the result
+            self._error = error
+
+    def _report(self, what: str, done: int, total: int | None) -> None:
+        self._step = Progress(what, done, total)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still goes on."""
+        return self._thread.is_alive()
+
+    def wait(self) -> Iterator[Progress]:
+        """Yield progress until the load is over; the last one says so."""
+        began = time.monotonic()
+        while self.alive:
+            self._thread.join(TICK)
+            if self.alive and time.monotonic() - began > 2 * TICK:
+                yield self._step
+        yield Progress(self._step.what, 1, 1)
+
+    def result(self) -> Loaded:
+        """Return what was loaded, or raise what went wrong, as a LoadError where users can act."""
+        self._thread.join()
+        if isinstance(self._error, GptreplError) or self._loaded is None:
+            raise LoadError(str(self._error)) from None
+        return self._loaded
+
+
+def source_of(settings: Settings) -> str:
+    """Return the source to load: `out` if none was named and it holds a checkpoint."""
+    return settings.model or ("out" if Path("out", "ckpt.pt").is_file() else BUNDLED)
+
+
+def open_source(settings: Settings, progress: Callable[[str, int, int | None], None]) -> Loaded:
+    """Load what *settings* name; raise LoadError with the one line the user needs."""
+    notes: list[str] = []
+    source = source_of(settings)
+    tokenizer = open_tokenizer(settings.tokenizer)
+    lenient = settings.origin("device").startswith("profile")
+    device, dtype = resolve(settings.device, settings.dtype, notes.append, lenient=lenient)
+    loader = find_loader(source, notes)
+    options = LoadOptions(device, dtype, tokenizer, notes.append, progress)
+    try:
+        model, tokenizer = loader.load(source, options)
+    except GptreplError:
+        raise
+    except MemoryError:
+        raise LoadError(f"{source!r} does not fit into memory") from None
+    except OSError as error:
+        raise LoadError(f"cannot read {source!r}: {error.strerror or error}") from None
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise LoadError(f"cannot load {source!r}: {reason}") from error
+    check_vocabulary(model, tokenizer, notes)
+    return Loaded(source, model, tokenizer, device, dtype, tuple(notes))
+
+
+def find_loader(source: str, notes: list[str]) -> Loader:
+    """Return the first installed loader that accepts *source*, our own asked first."""
+    entries = plugins.installed("models")
+    for name in sorted(entries, key=lambda name: not plugins.is_own(entries[name])):
+        try:
+            loader: Loader = plugins.load("models", name)
+            accepted = loader.accepts(source)
+        except Exception as error:  # one broken loader must not stand before the others
+            notes.append(f"loader {name!r} of {plugins.origin(entries[name])} fails: {error}")
+            continue
+        if accepted:
+            return loader
+    raise LoadError(
+        f"nothing here can load {source!r}: it is neither a file or folder that exists "
+        f"nor one of {', '.join(known_sources())}"
+    )
+
+
+def known_sources() -> list[str]:
+    """Return the names that the installed loaders know, sorted."""
+    names: set[str] = set()
+    for name in plugins.installed("models"):
+        try:
+            names.update(plugins.load("models", name).sources())
+        except Exception:  # noqa: S112 - find_loader says what is wrong with it
+            continue
+    return sorted(names)
+
+
+def open_tokenizer(setting: str) -> Tokenizer | None:
+    """Return the tokenizer that `auto`, `NAME` or `NAME:PATH` names; None for auto."""
+    if setting == "auto":
+        return None
+    name, _, path = setting.partition(":")
+    tokenizer: Tokenizer = plugins.load("tokenizers", name)(path)
+    return tokenizer
+
+
+def check_vocabulary(model: Model, tokenizer: Tokenizer, notes: list[str]) -> None:
+    """Refuse a tokenizer that knows ids the model lacks; note the ids that only the model has."""
+    if tokenizer.vocab_size > model.vocab_size:
+        raise LoadError(
+            f"the tokenizer has {tokenizer.vocab_size} tokens but the model only "
+            f"{model.vocab_size}: choose the one it was trained with by :tokenizer"
+        )
+    if tokenizer.vocab_size < model.vocab_size:
+        notes.append(
+            f"the model has {model.vocab_size} ids, its tokenizer knows {tokenizer.vocab_size}: "
+            "the others are never drawn"
+        )

@@ -1,0 +1,262 @@
+"""What stays in memory between two lines: a model, its tokenizer and the settings.
+
+Text is a function of (model, settings, prompt): every sample owns a generator seeded with the
+seed and its index, and nothing typed before can move it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from . import chain
+from .api import Ending, Event, GptreplError, Notice
+from .loading import Loaded, Loading, source_of
+from .samples import InOrder, Sample
+from .settings import LAST_SEED, Settings
+
+if TYPE_CHECKING:
+    from .api import Model, Tokenizer
+    from .generate import Row
+
+
+class Session:
+    """A loaded model and the settings it is sampled under.
+
+    The model is loaded when it is first needed, or behind the prompt by `load_behind`.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.samples: list[Sample] = []
+        """The last samples, also where they were cut short."""
+        self._loaded: Loaded | None = None
+        self._loading: Loading | None = None
+        self._said: set[str] = set()
+
+    # --- the model ------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> str:
+        """The source of the model in memory, or of the one to come."""
+        return self._loaded.source if self._loaded else source_of(self.settings)
+
+    @property
+    def loaded(self) -> Loaded | None:
+        """The model in memory with its tokenizer, device and dtype; None before the first load."""
+        return self._loaded
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a load goes on behind the prompt."""
+        return self._loading is not None and self._loading.alive
+
+    @property
+    def model(self) -> Model:
+        """The model; it is loaded first if it is not in memory yet."""
+        return self._ready().model
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; both are loaded first if they are not in memory yet."""
+        return self._ready().tokenizer
+
+    def _ready(self) -> Loaded:
+        exhaust(self.ready())
+        assert self._loaded is not None
+        return self._loaded
+
+    def load_behind(self) -> None:
+        """Begin to load the model on a thread; the first prompt waits for it."""
+        if self._loaded is None and self._loading is None:
+            self._loading = Loading(self.settings)
+
+    def ready(self) -> Iterator[Event]:
+        """Wait until there is a model in memory, with progress; raise LoadError if none loads."""
+        if self._loaded is not None:
+            return
+        if self._loading is None or self._loading.settings.model_key != self.settings.model_key:
+            self._loading = Loading(self.settings)
+        loading = self._loading
+        yield from loading.wait()
+        self._loading = None
+        self._loaded = loading.result()
+        yield from map(Notice, self._loaded.notes)
+
+    # --- the settings ---------------------------------------------------------------------------
+
+    def apply(self, settings: Settings, *, reload: bool = False) -> Iterator[Event]:
+        """Adopt *settings*, or raise GptreplError and stay exactly as before.
+
+        The model is loaded anew if its source, tokenizer, device or dtype changed, or for
+        *reload*. This is the only mutator; it has happened when the iterator is exhausted.
+        """
+        loaded = self._loaded
+        notes: tuple[str, ...] = ()
+        if reload or settings.model_key != self.settings.model_key:
+            loading = Loading(settings)
+            yield from loading.wait()
+            loaded = loading.result()
+            notes = loaded.notes
+            self._loading = None
+            self._said.clear()
+        self.settings, self._loaded = settings, loaded
+        yield from map(Notice, notes)
+
+    def set(self, **changes: Any) -> None:
+        """Change settings and samplers by name, as in `set(temperature=0.7, top_k=40)`."""
+        exhaust(self.apply(self.settings.but("typed", **changes)))
+
+    # --- sampling -------------------------------------------------------------------------------
+
+    def stream(
+        self, prompt: str | Sequence[str] | None = None, n: int | None = None, **changes: Any
+    ) -> Generator[Event]:
+        """Yield the events of *n* samples of *prompt*, one sample after the other.
+
+        The default prompt is the setting `start`, the default n `num_samples`; several prompts
+        give n samples each. *changes* hold for this call alone. All samples are decoded as one
+        batch. An interrupt ends them with what they have, and is raised when all is said.
+        """
+        settings = self.settings.but("typed", **changes) if changes else self.settings
+        if settings.model_key != self.settings.model_key:
+            raise GptreplError("a sample cannot change the model: use load, or set")
+        yield from self.ready()
+        loaded = self._ready()
+        prompt = start_of(settings) if prompt is None else prompt
+        prompts = [prompt] if isinstance(prompt, str) else prompt
+        samples = self._samples(loaded, settings, prompts, n or settings.num_samples)
+        yield from self._remarks(loaded, settings, samples)
+        yield from self._draw(loaded, settings, samples)
+
+    def _samples(
+        self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int
+    ) -> list[Sample]:
+        first = settings.seed
+        if not isinstance(first, int):
+            first = secrets.randbelow(2**32)
+        samples: list[Sample] = []
+        for prompt in prompts:
+            ids = loaded.tokenizer.encode(prompt)
+            if not ids:
+                raise GptreplError("the prompt is empty: there is nothing to continue")
+            for index in range(n):
+                seed = (first + index) % (LAST_SEED + 1)
+                samples.append(Sample(len(samples), prompt, ids, seed, loaded))
+        return samples
+
+    def _draw(self, loaded: Loaded, settings: Settings, samples: list[Sample]) -> Generator[Event]:
+        from .generate import generate
+
+        began = time.perf_counter()
+        in_order = InOrder()
+        ending: Ending = "length"
+        stopped: BaseException | None = None
+        rows = [self._row(loaded, settings, sample) for sample in samples]
+        self.samples = samples
+        try:
+            for sample in samples:
+                yield from in_order.put(sample.start())
+            known = loaded.tokenizer.vocab_size
+            for pick in generate(loaded.model, rows, settings.max_new_tokens, known):
+                yield from in_order.put(samples[pick.row].add(pick.token, pick.logprob))
+        except KeyboardInterrupt as interrupt:
+            stopped, ending = interrupt, "interrupted"
+        except GptreplError as error:
+            stopped, ending = error, "failed"
+        for sample in samples:
+            yield from in_order.put(sample.end(ending, time.perf_counter() - began))
+        if stopped is not None:
+            raise stopped
+
+    def _row(self, loaded: Loaded, settings: Settings, sample: Sample) -> Row:
+        import torch
+
+        from .generate import Row, begin
+
+        generator = torch.Generator(loaded.device).manual_seed(sample.seed)
+        greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
+        own = begin(settings.active, sample.seed, loaded.device)
+        return Row(list(sample.ids), own, generator, greedy)
+
+    def _remarks(
+        self, loaded: Loaded, settings: Settings, samples: list[Sample]
+    ) -> Iterator[Notice]:
+        """Say, once each, what has no effect and what the model cannot see."""
+        remarks = chain.idle(settings.active, loaded.model.vocab_size, settings.origin)
+        longest = max(len(sample.ids) for sample in samples)
+        block_size = loaded.model.block_size
+        if block_size is not None and longest > block_size:
+            remarks.append(
+                f"the prompt has {longest} tokens, the model sees the last {block_size} of a text"
+            )
+        elif block_size is not None and longest + settings.max_new_tokens > block_size + 1:
+            remarks.append(
+                f"the model sees the last {block_size} tokens of a text: "
+                "the start of this one falls out of sight"
+            )
+        for remark in remarks:
+            if remark not in self._said:
+                self._said.add(remark)
+                yield Notice(remark)
+
+    @overload
+    def generate(self, prompt: str | None = None, n: None = None, **changes: Any) -> str: ...
+    @overload
+    def generate(self, prompt: str | None, n: int, **changes: Any) -> list[str]: ...
+    @overload
+    def generate(self, prompt: Sequence[str], n: None = None, **changes: Any) -> list[str]: ...
+    @overload
+    def generate(self, prompt: Sequence[str], n: int, **changes: Any) -> list[list[str]]: ...
+    def generate(
+        self, prompt: str | Sequence[str] | None = None, n: int | None = None, **changes: Any
+    ) -> str | list[str] | list[list[str]]:
+        """Return the text that continues *prompt*, prompt included, as sample.py prints it.
+
+        With *n*: a list of n texts, drawn with the seeds that follow each other. With several
+        prompts: a list with one entry each. *changes* hold for this call alone:
+        `generate("ROMEO:", n=3, temperature=0.5)`.
+        """
+        exhaust(self.stream(prompt, n or 1, **changes))
+        texts = [sample.text for sample in self.samples]
+        if prompt is None or isinstance(prompt, str):
+            return texts if n else texts[0]
+        return [texts[i : i + n] for i in range(0, len(texts), n)] if n else texts
+
+
+def start_of(settings: Settings) -> str:
+    """Return the text to start from; `FILE:prompt.txt` is the text of that file."""
+    is_file = settings.start.startswith("FILE:")
+    return read_prompt(settings.start.removeprefix("FILE:")) if is_file else settings.start
+
+
+def read_prompt(path: str) -> str:
+    """Return the text of a file exactly as sample.py reads it: UTF-8, any newline is a newline."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise GptreplError(
+            f"{path} is not UTF-8 text: byte {error.start} is no character"
+        ) from None
+    except OSError as error:
+        raise GptreplError(f"cannot read {path!r}: {error.strerror}") from None
+
+
+def exhaust(events: Iterator[Event]) -> None:
+    """Let *events* happen unseen."""
+    for _ in events:
+        pass
+
+
+def load(source: str = "", **changes: Any) -> Session:
+    """Return a session with the model of *source* in memory, under *changes* of the settings.
+
+    *source* is what the shell takes: a folder, a checkpoint file or a name; none: `out/` if it
+    holds a checkpoint, else the model that ships inside. Raises LoadError, a GptreplError.
+    """
+    session = Session(Settings().but("command line", model=source, **changes))
+    session._ready()
+    return session

@@ -1,0 +1,198 @@
+"""Settings: every value a session is under, checked, and where each one came from.
+
+A Settings is frozen; a change makes a new one or raises. Values come in layers, later ones win:
+default < profile < command line < typed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Literal, get_type_hints
+
+from . import chain, plugins
+from .api import Changes, GptreplError, Knob, Sampler, Text, knob
+from .values import OFF, convert, format_value, near, spelled
+
+Origin = Literal["default", "profile", "command line", "typed"]
+ORIGINS: tuple[Origin, ...] = ("default", "profile", "command line", "typed")
+DEFAULTS = {"temperature": 0.8, "top_k": 200}
+"""The samplers that are on from the start, as in sample.py."""
+LAST_SEED = 2**64 - 1
+NEWLINE = Text("\n")
+EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything sample.py can be told, under its own names, and the chain of samplers.
+
+    `Settings()` holds the defaults; `but` changes them. *samplers* maps each sampler that was
+    set to the sampler itself.
+    """
+
+    model: str = knob("", help="the source of the model: a folder, a checkpoint file or a name")
+    tokenizer: str = knob("auto", help="auto (the model's own), or NAME, or NAME:PATH")
+    device: str = knob(
+        "auto",
+        help="where the model runs",
+        pattern=r"auto|cpu|mps|cuda(:\d+)?",
+        form="auto, cpu, cuda, cuda:N or mps",
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = knob(
+        "auto", help="the type of the weights"
+    )
+    start: Text = knob(
+        NEWLINE, help="the text that :sample draws from; FILE:PATH reads it from a file"
+    )
+    num_samples: int = knob(1, ge=1, help="how many samples to draw", aliases=("samples", "n"))
+    max_new_tokens: int = knob(200, ge=0, help="how long a sample gets", aliases=("tokens",))
+    seed: int | Literal["random"] = knob(
+        1337, ge=0, help="the first sample's seed; the next ones use the seeds that follow it"
+    )
+    chain: tuple[str, ...] = knob((), help="the order of the samplers; empty: by stage")
+    samplers: Mapping[str, Sampler] = EMPTY
+    layers: Mapping[Origin, Changes] = MappingProxyType({})
+    profile: str = "default"
+
+    def __post_init__(self) -> None:
+        samplers = {
+            name: chain.build(name, value)
+            for name, value in DEFAULTS.items()
+            if name not in self.samplers and name in plugins.installed("samplers")
+        }
+        object.__setattr__(self, "samplers", MappingProxyType({**samplers, **self.samplers}))
+
+    def but(self, origin: Origin = "typed", /, **changes: Any) -> Settings:
+        """Return these settings with *changes*; raise GptreplError and change nothing."""
+        checked = {name: self.check(name, value) for name, value in canonical(changes).items()}
+        layer = {**self.layers.get(origin, {}), **checked}
+        return self.with_layers({**self.layers, origin: layer})
+
+    def under(self, profile: str, changes: Changes) -> Settings:
+        """Return these settings under another profile.
+
+        What only the old profile set goes back to where it was; what was typed stays, except
+        where the new profile says otherwise.
+        """
+        checked = {name: Settings().check(name, value) for name, value in changes.items()}
+        kept = {
+            origin: {name: layer[name] for name in layer if name not in checked}
+            for origin, layer in self.layers.items()
+        }
+        return dataclasses.replace(self.with_layers({**kept, "profile": checked}), profile=profile)
+
+    def without_typed(self, *names: str) -> Settings:
+        """Return these settings with the typed values of *names* (none given: all) forgotten."""
+        typed = self.layers.get("typed", {})
+        kept = {name: typed[name] for name in typed if names and name not in names}
+        return self.with_layers({**self.layers, "typed": kept})
+
+    def with_layers(self, layers: Mapping[Origin, Changes]) -> Settings:
+        """Return the settings that *layers* of checked values make, later origins winning."""
+        merged = {
+            name: value for origin in ORIGINS for name, value in layers.get(origin, {}).items()
+        }
+        plain = {name: value for name, value in merged.items() if name in FIELDS}
+        samplers = {name: value for name, value in merged.items() if name not in FIELDS}
+        layers = MappingProxyType({origin: layer for origin, layer in layers.items() if layer})
+        return Settings(**plain, samplers=samplers, layers=layers, profile=self.profile)
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value that setting or sampler *name* takes from *value*, as written."""
+        if name not in FIELDS:
+            return chain.build(name, value, self.samplers.get(name))
+        if name == "seed" and str(value).lower() in ("-1", *OFF):
+            value = "random"
+        if name == "chain":
+            return check_order(value)
+        result = convert(value, HINTS[name], name, FIELDS[name])
+        if name == "seed" and result != "random" and result > LAST_SEED:
+            raise GptreplError(f"seed must be random or from 0 to 2**64 - 1, not {value}")
+        return result
+
+    def origin(self, name: str) -> str:
+        """Return where the value of *name* came from, in words."""
+        for origin in reversed(ORIGINS):
+            if name in self.layers.get(origin, {}):
+                return f"profile {self.profile}" if origin == "profile" else origin
+        return "default"
+
+    def value(self, name: str) -> str:
+        """Return the value of setting or sampler *name* as a user would type it."""
+        if name not in FIELDS:
+            return chain.written(self.samplers.get(name) or chain.sampler_class(name)())
+        value = getattr(self, name)
+        if name == "start":
+            return quoted(value)
+        return format_value(value) or ("by stage" if name == "chain" else "auto")
+
+    @cached_property
+    def active(self) -> tuple[tuple[str, Sampler], ...]:
+        """The samplers that are on, with their names, in the order of the chain."""
+        order = chain.arrange({*self.samplers, *self.chain}, self.chain)
+        on = [name for name in order if name in self.samplers and chain.is_on(self.samplers[name])]
+        return tuple((name, self.samplers[name]) for name in on)
+
+    @property
+    def model_key(self) -> tuple[str, ...]:
+        """What the model in memory was built from; a change of it means a load."""
+        return self.model, self.tokenizer, self.device, self.dtype
+
+
+HINTS = get_type_hints(Settings)
+FIELDS: dict[str, Knob] = {
+    field.name: field.metadata["knob"]
+    for field in dataclasses.fields(Settings)
+    if "knob" in field.metadata
+}
+
+
+# --- names --------------------------------------------------------------------------------------
+
+
+def canonical(changes: Changes) -> dict[str, Any]:
+    """Return *changes* under the proper names; raise GptreplError where there is none."""
+    return {proper(name): value for name, value in changes.items()}
+
+
+def proper(name: str) -> str:
+    """Return the setting or sampler that *name* means: `temp`, `TOP-K` and `topk` are names."""
+    for known in known_names():
+        if spelled(known) == spelled(name):
+            return known
+    for field, limits in FIELDS.items():
+        if spelled(name) in map(spelled, limits.aliases):
+            return field
+    for sampler in chain.by_origin():
+        if spelled(name) in map(spelled, chain.aliases(sampler)):
+            return sampler
+    raise GptreplError(f"no setting named {name!r}{near(name.lower(), known_names())}")
+
+
+def known_names() -> list[str]:
+    """Return the proper names of all settings and samplers."""
+    return [*FIELDS, *plugins.installed("samplers")]
+
+
+def check_order(value: Any) -> tuple[str, ...]:
+    """Return the sampler names in *value*, each once; raise GptreplError for any other."""
+    listed = value.replace(",", " ").split() if isinstance(value, str) else list(value or ())
+    if " ".join(map(str, listed)).lower() in ("auto", "default", "off", "by stage"):
+        return ()
+    order = [proper(str(name)) for name in listed]
+    for name in order:
+        if name in FIELDS:
+            raise GptreplError(f"{name} is no sampler, so it has no place in the chain")
+        if order.count(name) > 1:
+            raise GptreplError(f"the chain names {name} twice")
+    return tuple(order)
+
+
+def quoted(text: str) -> str:
+    """Return *text* in double quotes on one line."""
+    return json.dumps(text, ensure_ascii=False)
