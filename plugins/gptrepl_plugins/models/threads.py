@@ -8,6 +8,7 @@ alone where OMP_NUM_THREADS says it.
 from __future__ import annotations
 
 import os
+import statistics
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -39,7 +40,7 @@ def choose(model: Model) -> int:
 
 
 def _faster(step: Callable[[], None], most: int) -> int:
-    """Return 1 or *most*, the one at which the median *step* takes less time."""
+    """Return *most* if the median *step* is clearly faster on that many threads, else 1."""
     seconds: dict[int, list[float]] = {1: [], most: []}
     end = time.perf_counter() + _PATIENCE
     for _ in range(_ROUNDS):
@@ -51,7 +52,8 @@ def _faster(step: Callable[[], None], most: int) -> int:
             taken.append(time.perf_counter() - start)
         if time.perf_counter() > end:
             break
-    return min(seconds, key=lambda threads: sorted(seconds[threads])[len(seconds[threads]) // 2])
+    alone, together = (statistics.median(taken) for taken in seconds.values())
+    return most if together < 0.9 * alone else 1
 
 
 def _decode(model: Model) -> None:
