@@ -16,7 +16,7 @@ import platformdirs
 import yaml
 
 from .api import Changes, GptreplError
-from .settings import Settings, canonical, known_names
+from .settings import Settings, known_names, proper
 from .values import near
 
 NOTHING = ("", "~", "null", "none")
@@ -78,14 +78,21 @@ def parse(text: str, path: Path) -> Profile:
     changes: dict[str, Any] = {}
     notes: dict[str, str] = {}
     for key, value, line in entries(text, path):
-        with located(path, line, key):
-            if key in NOTES:
-                notes[key] = str(value or "")
-                continue
-            (proper,) = canonical({key: value})
-            if proper in changes:
-                raise GptreplError(f"it is set twice, also as {proper}")
-            changes[proper] = checked(proper, value)
+        if key in NOTES:
+            notes[key] = str(value or "")
+            continue
+        try:
+            name = proper(key)
+        except GptreplError:
+            hint = near(key, [*NOTES, *known_names()])
+            raise GptreplError(f"{path}:{line}: unknown key {key!r}{hint}") from None
+        if name in changes:
+            raise GptreplError(f"{path}:{line}: {key}: it is set twice, also as {name}")
+        try:
+            changes[name] = checked(name, value)
+        except GptreplError as error:
+            named = "" if str(error).startswith(name) else f"{key}: "
+            raise GptreplError(f"{path}:{line}: {named}{error}") from None
     return Profile(path.stem, path, changes, notes.get("description", ""))
 
 
@@ -94,19 +101,6 @@ def checked(name: str, value: Any) -> Any:
     if name in ("start", "model", "tokenizer") and value is None:
         raise GptreplError("it has no value; write a text that begins with # in quotes")
     return Settings().check(name, value)
-
-
-@contextlib.contextmanager
-def located(path: Path, line: int, key: str) -> Iterator[None]:
-    """Put file, line and key before any error from within."""
-    try:
-        yield
-    except GptreplError as error:
-        if str(error).startswith("no setting named"):
-            raise GptreplError(
-                f"{path}:{line}: unknown key {key!r}{near(key, [*NOTES, *known_names()])}"
-            ) from None
-        raise GptreplError(f"{path}:{line}: {key}: {error}") from None
 
 
 def entries(text: str, path: Path) -> Iterator[tuple[str, Any, int]]:

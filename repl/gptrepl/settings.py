@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, get_type_hints
@@ -24,7 +24,6 @@ DEFAULTS = {"temperature": 0.8, "top_k": 200}
 """The samplers that are on from the start, as in sample.py."""
 LAST_SEED = 2**64 - 1
 NEWLINE = Text("\n")
-EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Settings:
         1337, ge=0, help="the first sample's seed; the next ones use the seeds that follow it"
     )
     chain: tuple[str, ...] = knob((), help="the order of the samplers; empty: by stage")
-    samplers: Mapping[str, Sampler] = EMPTY
-    layers: Mapping[Origin, Changes] = MappingProxyType({})
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
+    layers: Mapping[Origin, Changes] = field(default_factory=dict)
     profile: str = "default"
 
     def __post_init__(self) -> None:
@@ -146,9 +145,9 @@ class Settings:
 
 HINTS = get_type_hints(Settings)
 FIELDS: dict[str, Knob] = {
-    field.name: field.metadata["knob"]
-    for field in dataclasses.fields(Settings)
-    if "knob" in field.metadata
+    declared.name: declared.metadata["knob"]
+    for declared in dataclasses.fields(Settings)
+    if "knob" in declared.metadata
 }
 
 
@@ -165,9 +164,9 @@ def proper(name: str) -> str:
     for known in known_names():
         if spelled(known) == spelled(name):
             return known
-    for field, limits in FIELDS.items():
+    for setting, limits in FIELDS.items():
         if spelled(name) in map(spelled, limits.aliases):
-            return field
+            return setting
     for sampler in chain.by_origin():
         if spelled(name) in map(spelled, chain.aliases(sampler)):
             return sampler
