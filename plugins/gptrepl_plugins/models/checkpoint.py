@@ -124,13 +124,8 @@ def _scalar(kind: Record, data: Any = b"") -> Any:
     return struct.unpack(order + _FORMATS[name], data)[0]
 
 
-_FORMATS = dict(
-    zip(
-        ["b1", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"],
-        "?bBhHiIqQefd",
-        strict=True,
-    )
-)
+_FORMATS = {"b1": "?", "i1": "b", "i2": "h", "i4": "i", "i8": "q", "f2": "e", "f4": "f", "f8": "d"}
+_FORMATS |= {"u1": "B", "u2": "H", "u4": "I", "u8": "Q"}
 
 
 def _reason(error: Exception) -> str:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from gptrepl.api import GptreplError
+from gptrepl_plugins.models import threads
 from gptrepl_plugins.models.decoder import ACTIVATIONS, Decoder
 
 
@@ -160,6 +161,8 @@ class GPT(nn.Module):
         self.lm_head = nn.Linear(config.n_embd, config.vocab_size, bias=False)
         if config.tied:
             self.transformer.wte.weight = self.lm_head.weight
+        self.threads: int | None = None
+        """How many threads `logits` runs on; None: as many as torch has."""
         self._decoder: Decoder | None = None
         self.apply(_draw)
         for name, weight in self.named_parameters():
@@ -181,6 +184,8 @@ class GPT(nn.Module):
 
         Raise GptreplError for an empty row and for an id outside the vocabulary.
         """
+        if self.threads is not None:
+            threads.use(self.threads)
         with torch.inference_mode():
             if self._decoder is None:
                 self._decoder = Decoder(self)

@@ -1,8 +1,8 @@
 """How many threads a model runs fastest on: one, or all that torch has, whichever was measured so.
 
 A small model loses more by waking a second thread than the thread gives back; on a busy machine
-it can be forty times slower. The number is never raised above what torch had at first, and left
-alone where OMP_NUM_THREADS says it.
+it can be forty times slower. The number is never raised above what torch had before this module
+changed it, and left alone where OMP_NUM_THREADS says it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,31 @@ if TYPE_CHECKING:
 _ROUNDS = 5
 _PATIENCE = 0.25  # seconds: a large model decides after its first rounds
 
-_before: list[int] = []  # what torch had before the first choice, and what was chosen last
+_most = torch.get_num_threads()
+_last = 0  # what was set here last, so that it is not taken for torch's own number
 
 
-def choose(model: Model) -> int:
-    """Set torch's number of threads to what decodes *model* faster, and return it.
+def use(threads: int) -> None:
+    """Let this thread's work in torch run on so many threads; torch keeps the number by thread."""
+    global _last
+    if torch.get_num_threads() != threads:
+        _last = threads
+        torch.set_num_threads(threads)
 
-    The model is on the CPU; its next call finds a cold cache.
+
+def choose(model: Model) -> int | None:
+    """Return the number of threads that decodes *model*, on the CPU, faster.
+
+    None: there is no choice. The cache of the model is cold afterwards.
     """
     now = torch.get_num_threads()
-    most = _before[0] if _before and _before[1] == now else now
+    most = _most if now == _last else now
     if most == 1 or "OMP_NUM_THREADS" in os.environ:
-        return now
-    chosen = _faster(lambda: _decode(model), most)
-    _before[:] = [most, chosen]
-    torch.set_num_threads(chosen)
-    return chosen
+        return None
+    try:
+        return _faster(lambda: _decode(model), most)
+    finally:
+        use(now)
 
 
 def _faster(step: Callable[[], None], most: int) -> int:
@@ -45,7 +54,7 @@ def _faster(step: Callable[[], None], most: int) -> int:
     end = time.perf_counter() + _PATIENCE
     for _ in range(_ROUNDS):
         for threads, taken in seconds.items():
-            torch.set_num_threads(threads)
+            use(threads)
             step()  # the first step on other threads pays for the change
             start = time.perf_counter()
             step()

@@ -84,7 +84,7 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
         model.transformer.wte.weight = model.lm_head.weight
     model.eval()
     if options.device == "cpu":
-        threads.choose(model)
+        model.threads = threads.choose(model)
     return model
 
 
