@@ -22,7 +22,7 @@ ORDER = [
     ["arguments", "commands"],
     ["builtins"],
     ["report", "script"],
-    ["completion", "screen", "terminal"],
+    ["keyboard", "screen", "history", "completion", "toolbar", "prompt", "terminal"],
     ["cli"],
     ["__main__"],
 ]
@@ -77,10 +77,10 @@ def test_plugins_know_nothing_of_the_core_but_its_api(path):
 
 
 ROOMS = {
-    "prompt_toolkit": {"terminal", "completion", "screen"},
+    "prompt_toolkit": {"prompt", "completion", "history", "screen"},
     "yaml": {"profiles"},
     "click": {"cli"},
-    "rich": {"terminal", "screen"},
+    "rich": {"screen"},
 }
 
 

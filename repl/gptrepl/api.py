@@ -173,10 +173,12 @@ def knob(
 class Choices:
     """What Tab offers for an argument: `name: Annotated[str, Choices(known_names)]`.
 
-    *offer* takes the session and returns the choices, or their one-line helps by choice.
+    *offer* takes the session and returns the choices, or their one-line helps by choice; with
+    *paths* the files and folders are offered too.
     """
 
     offer: Callable[[Any], Iterable[str] | Mapping[str, str]]
+    paths: bool = False
 
 
 F = TypeVar("F", bound=Callable[..., Any])

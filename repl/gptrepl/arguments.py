@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from .api import Choices, GptreplError, Text
-from .values import choices, convert
+from .values import choices, convert, is_union
 
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 
@@ -54,7 +54,8 @@ class Parameter:
         for choice, help in helps.items():
             if choice.lower().startswith(word.lower()):
                 yield Candidate(choice, len(word), help)
-        if Path in (get_args(self.annotation) or (self.annotation,)):
+        is_path = Path in (get_args(self.annotation) or (self.annotation,))
+        if is_path or (self.offer is not None and self.offer.paths):
             yield from paths(word)
 
 
@@ -84,13 +85,22 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     _, *declared = inspect.signature(function).parameters.values()
     parameters = []
     for parameter in declared:
-        annotation, offer = hints.get(parameter.name, str), None
-        if get_origin(annotation) is Annotated:
-            annotation, *extras = get_args(annotation)
-            offer = next((extra for extra in extras if isinstance(extra, Choices)), None)
+        annotation, offer = bare(hints.get(parameter.name, str))
         variadic = parameter.kind is inspect.Parameter.VAR_POSITIONAL
         parameters.append(Parameter(parameter.name, annotation, parameter.default, variadic, offer))
     return Signature(tuple(parameters), inspect.getdoc(function) or "")
+
+
+def bare(annotation: Any) -> tuple[Any, Choices | None]:
+    """Return an annotation without its extras, and the choices among them."""
+    if get_origin(annotation) is Annotated:
+        inner, *extras = get_args(annotation)
+        return inner, next((extra for extra in extras if isinstance(extra, Choices)), None)
+    if not is_union(annotation):
+        return annotation, None
+    kinds = [bare(kind) for kind in get_args(annotation)]
+    offers = [offer for _, offer in kinds if offer is not None]
+    return Union[tuple(kind for kind, _ in kinds)], offers[0] if offers else None  # noqa: UP007
 
 
 def usage_of(function: Callable[..., Any]) -> str:

@@ -19,7 +19,7 @@ SettingName = Annotated[str, Choices(lambda _session: known_names())]
 SamplerName = Annotated[str, Choices(lambda _session: list(plugins.installed("samplers")))]
 ProfileName = Annotated[str, Choices(lambda _session: list(profiles.found()))]
 CommandName = Annotated[str, Choices(lambda _session: helps())]
-Source = Annotated[Path, Choices(lambda _session: known_sources())]
+Source = Annotated[str, Choices(lambda _session: known_sources(), paths=True)]
 
 
 def helps() -> dict[str, str]:
@@ -41,7 +41,7 @@ def load(session: Session, source: Source | None = None) -> Iterator[Event]:
         state = f"on {loaded.device} in {loaded.dtype}" if loaded else "is not loaded yet"
         yield Notice(f"{session.source} {state}")
         return
-    changed = session.settings.but("typed", model=str(source), tokenizer="auto")
+    changed = session.settings.but("typed", model=source, tokenizer="auto")
     yield from session.apply(changed, reload=True)
     yield Notice(f"loaded {session.source}")
 

@@ -13,7 +13,7 @@ from typing import Any, get_type_hints
 
 from . import plugins
 from .api import GptreplError, Knob, Sampler, Stage
-from .values import OFF, choices, convert, describe, format_value, near, spelled
+from .values import OFF, choices, convert, describe, format_value, metavar, near, spelled
 
 Chain = Sequence[tuple[str, Sampler]]
 """The samplers that are on, with their names, in the order they run."""
@@ -194,6 +194,14 @@ def help_of(name: str) -> str:
         default = format_value(field.default)
         lines.append(f"{field.name}: {limits.help} ({takes}; off: {default})")
     return "\n".join(lines)
+
+
+def usage_of(name: str) -> str:
+    """Return the fields of a sampler as a usage line shows them: `X threshold=X`."""
+    hints = get_type_hints(sampler_class(name))
+    first, *rest = (metavar(hints[field], limits) for field, limits in knobs(name).items())
+    named = zip(list(knobs(name))[1:], rest, strict=True)
+    return " ".join([first, *(f"{field}={value}" for field, value in named)])
 
 
 def offers(name: str, *, is_first: bool) -> dict[str, str]:

@@ -5,11 +5,14 @@ Settings and samplers are options by their own names, so a new sampler has its o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from . import __version__
 
@@ -23,7 +26,20 @@ command failed, 2 wrong arguments, 3 no model could be loaded, 130 interrupted.
 
 def main() -> None:
     """Run the command `gptrepl` and exit with its status."""
-    sys.exit(run(sys.argv[1:]))
+    leave(run(sys.argv[1:]))
+
+
+def leave(status: int) -> NoReturn:
+    """Exit; where a thread still loads a model, at once.
+
+    A library that is being imported or computes on a thread does not survive the end of Python.
+    """
+    if any(thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
+                stream.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def run(argv: Sequence[str]) -> int:
@@ -33,17 +49,20 @@ def run(argv: Sequence[str]) -> int:
         return 0
     import click
 
+    command = shell_command()
     try:
-        status = shell_command().main(list(argv), prog_name="gptrepl", standalone_mode=False)
+        with command.make_context("gptrepl", list(argv)) as context:
+            return int(command.invoke(context))
+    except click.exceptions.Exit as done:
+        return done.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read the samples has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
-    return int(status or 0)
 
 
 def shell_command() -> Any:
@@ -157,7 +176,7 @@ def inputs(script: str | None, lines: Sequence[str]) -> tuple[Iterator[str], str
         stream = getattr(sys.stdin, "buffer", None)  # None: it was closed before we began
         return (read(stream) if stream else iter(())), "<stdin>"
     try:
-        return read(Path(script).expanduser().open("rb")), script
+        return read(BytesIO(Path(script).expanduser().read_bytes())), script
     except OSError as error:
         raise click.UsageError(f"cannot read the script {script!r}: {error.strerror}") from None
 

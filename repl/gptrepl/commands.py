@@ -16,7 +16,7 @@ from .api import Event, GptreplError, Notice, Text
 from .arguments import Candidate, parse, signature_of, unquoted, usage_of
 from .session import Session
 from .settings import FIELDS, HINTS, known_names, proper
-from .values import choices, describe, near, spelled
+from .values import choices, describe, metavar, near, spelled
 
 LINE = re.compile(r"(?P<name>[^\W\d_][\w-]*|[^\w\s]+)?(?P<sign>\s*=|\s?)(?P<rest>.*)", re.DOTALL)
 
@@ -100,9 +100,8 @@ class SettingCommand:
     def usage(self) -> str:
         """Its name and the fields it takes."""
         if self.name in FIELDS:
-            return f":{self.name} [{'TEXT' if HINTS[self.name] is Text else 'VALUE'}]"
-        first, *rest = chain.knobs(self.name)
-        return f":{self.name} [{' '.join([first.upper(), *(f'{name}=VALUE' for name in rest)])}]"
+            return f":{self.name} [{metavar(HINTS[self.name], FIELDS[self.name])}]"
+        return f":{self.name} [{chain.usage_of(self.name)}]"
 
     @property
     def help(self) -> str:

@@ -44,10 +44,13 @@ class Script:
                 return status
             except BrokenPipeError:
                 raise
+            except UnreadableError as error:
+                self.say(f"{name}:{number + 1}: {error}")
+                return status or FAILED
             except Exception as error:
-                self.say(f"{name}:{number or 1}: {failure(error)}")
+                self.say(f"{name}:{number}: {failure(error)}")
                 status = status or (NO_MODEL if isinstance(error, LoadError) else FAILED)
-                if not keep_going or isinstance(error, UnreadableError):
+                if not keep_going:
                     return status
 
     def show(self, event: Event) -> None:
@@ -87,8 +90,7 @@ def read(stream: IO[bytes]) -> Iterator[str]:
         try:
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
-            # enumerate in `run` counts only what was yielded: the number is that of this line
-            raise UnreadableError(f"byte {error.start + 1} of line {number} is no UTF-8") from None
+            raise UnreadableError(f"byte {error.start + 1} of the line is no UTF-8") from None
 
 
 def plain(table: Table) -> str:

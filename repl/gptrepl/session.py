@@ -187,6 +187,9 @@ class Session:
     ) -> Iterator[Notice]:
         """Say, once each, what has no effect and what the model cannot see."""
         remarks = chain.idle(settings.active, loaded.model.vocab_size, settings.origin)
+        alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
+        if len(alike) > 1 and any(chain.is_greedy(sampler) for _, sampler in settings.active):
+            remarks.append(f"decoding is greedy: the {len(alike)} samples are alike")
         longest = max(len(sample.ids) for sample in samples)
         block_size = loaded.model.block_size
         if block_size is not None and longest > block_size:

@@ -34,8 +34,13 @@ class Settings:
     set to the sampler itself.
     """
 
-    model: str = knob("", help="the source of the model: a folder, a checkpoint file or a name")
-    tokenizer: str = knob("auto", help="auto (the model's own), or NAME, or NAME:PATH")
+    model: str = knob("", help="the source of the model", form="PATH or NAME")
+    tokenizer: str = knob(
+        "auto",
+        help="the tokenizer: auto is the model's own",
+        pattern=r"\S.*",
+        form="auto, NAME or NAME:PATH",
+    )
     device: str = knob(
         "auto",
         help="where the model runs",

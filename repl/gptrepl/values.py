@@ -97,6 +97,21 @@ def describe(annotation: Any, limits: Knob | None = None) -> str:
     return ", ".join(parts[:-1]) + (" or " if parts[1:] else "") + parts[-1]
 
 
+def metavar(annotation: Any, limits: Knob | None = None) -> str:
+    """Return what a usage line shows for a value: `N`, `X`, `TEXT`, `on|off`, `N|off|all`."""
+    if limits and limits.form:
+        return limits.form.replace(", ", "|").replace(" or ", "|")
+    kinds = get_args(annotation) if is_union(annotation) else (annotation,)
+    letters = {int: "N", float: "X", bool: "on|off", str: "NAME", Text: "TEXT"}
+    parts: list[str] = []
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            parts += map(str, get_args(kind))
+        else:
+            parts.append(letters.get(kind, "NAME ..."))
+    return "|".join(parts)
+
+
 def scope(limits: Knob) -> str:
     """Return the range in words: ` from 0 to 1`, ` above 0`, or nothing."""
     low = "" if limits.ge is None else f" from {limits.ge:g}"
