@@ -60,7 +60,8 @@ class Cache:
         return heads[:, :, 0].transpose(1, 2), heads[:, :, 1].transpose(1, 2)
 
     def _room(self, slots: int, places: int) -> Tensor:
-        return self._like.new_empty(slots, places, 2 * self._config.n_embd)
+        # Zeros: what a mask hides is still multiplied, and chance memory may hold a nan.
+        return self._like.new_zeros(slots, places, 2 * self._config.n_embd)
 
     def _follows(self, rows: Sequence[list[int]]) -> bool:
         """Whether each row is what its slot holds and one id more: a decoding step."""

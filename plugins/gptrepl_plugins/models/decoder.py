@@ -6,13 +6,14 @@ token a step those calls would cost more than the arithmetic of a small model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
+from gptrepl.api import GptreplError
 from gptrepl_plugins.models.cache import Cache, Index
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class Decoder:
         Rows longer than the block are cropped to their last ids; equal rows are computed once.
         """
         seen = [list(row[-self._block_size :]) for row in rows]
+        if not all(seen):
+            raise GptreplError("a row holds no ids: a model continues at least one")
         if len(seen) == 1:
             return self._head_of(self._last(seen))
         numbers: dict[tuple[int, ...], int] = {}
@@ -100,8 +103,9 @@ class Decoder:
     def _last(self, rows: list[list[int]]) -> Tensor:
         """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
         known = self._cache.seat(rows)
+        _check((row[start:] for row, start in zip(rows, known, strict=True)), len(self._head))
         groups = self._groups(rows, known)
-        if len(groups) == 1:
+        if len(groups) == 1:  # no copy
             x = self._run(groups[0])
         else:
             x = self._wte.new_empty(len(rows), *self._shape)
@@ -177,6 +181,14 @@ class Decoder:
 
     def _head_of(self, x: Tensor) -> Tensor:
         return F.linear(self._norm(x, self._ln_f), self._head).float()
+
+
+def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:
+    """Refuse an id outside the vocabulary, which some devices cannot report."""
+    for row in rows:
+        for token in row:
+            if not 0 <= token < vocab_size:
+                raise GptreplError(f"id {token} is outside the model's vocabulary of {vocab_size}")
 
 
 def _take(block: Block) -> _Weights:
