@@ -83,6 +83,8 @@ class Sampler(Protocol):
       (`truncation` and 50 unless given; smaller ranks come first within a stage);
     - `aliases: ClassVar[tuple[str, ...]]`: more names for its command (`temp`);
     - `greedy: bool`: true when it leaves one token, so that no random number is drawn;
+    - `bind(tokenizer, prompt_length) -> Sampler`: called once before a sample by those that
+      speak of texts or of new tokens;
     - `begin(generator) -> Sampler`: called once for each sample by those that keep state or
       draw; the generator is the sampler's own. The sample is called through what it returns;
     - `idle(vocab_size) -> str`: why it has no effect as it is set, or an empty string.

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, get_type_hints
 
 from . import plugins
-from .api import GptreplError, Knob, Sampler, Stage
+from .api import GptreplError, Knob, Sampler, Stage, Tokenizer
 from .values import OFF, choices, convert, describe, format_value, metavar, near, spelled
 
 Chain = Sequence[tuple[str, Sampler]]
@@ -140,6 +140,18 @@ def written(sampler: Any) -> str:
     parts = [format_value(getattr(sampler, first.name))]
     parts += [f"{field.name}={format_value(getattr(sampler, field.name))}" for field in rest]
     return " ".join(parts)
+
+
+def bind(chain: Chain, tokenizer: Tokenizer, prompt_length: int) -> Chain:
+    """Return the chain for texts of one tokenizer after a prompt of so many ids.
+
+    Samplers that speak of texts or of new tokens turn into ones that speak of ids. Raises
+    GptreplError where a text has no ids.
+    """
+    return [
+        (name, sampler.bind(tokenizer, prompt_length) if hasattr(sampler, "bind") else sampler)
+        for name, sampler in chain
+    ]
 
 
 def idle(chain: Chain, vocab_size: int, origin: Callable[[str], str]) -> list[str]:

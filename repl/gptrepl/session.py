@@ -103,6 +103,8 @@ class Session:
             notes = loaded.notes
             self._loading = None
             self._said.clear()
+        if loaded is not None:
+            chain.bind(settings.active, loaded.tokenizer, 1)
         self.settings, self._loaded = settings, loaded
         yield from map(Notice, notes)
 
@@ -179,7 +181,8 @@ class Session:
 
         generator = torch.Generator(loaded.device).manual_seed(sample.seed)
         greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
-        own = begin(settings.active, sample.seed, loaded.device)
+        bound = chain.bind(settings.active, loaded.tokenizer, len(sample.ids))
+        own = begin(bound, sample.seed, loaded.device)
         return Row(list(sample.ids), own, generator, greedy)
 
     def _remarks(
