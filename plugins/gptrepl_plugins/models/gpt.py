@@ -46,6 +46,10 @@ class GPTConfig:
     """Whether they are divided by the number of the layer besides, counted from one."""
 
     def __post_init__(self) -> None:
+        for name in ("block_size", "vocab_size", "n_layer", "n_head", "n_embd"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise GptreplError(f"{name} is {value!r}, which is no whole number above 0")
         if self.n_embd % self.n_head:
             raise GptreplError(
                 f"n_embd {self.n_embd} cannot be divided among n_head {self.n_head} heads"

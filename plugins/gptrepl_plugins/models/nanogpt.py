@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gptrepl.api import LoadError, LoadOptions, Model, Tokenizer
+from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
 from gptrepl_plugins.models import vocabulary
 
 if TYPE_CHECKING:
@@ -143,5 +143,5 @@ def _configure(arguments: dict[str, Any], tensors: Mapping[str, Tensor], path: P
         raise LoadError(f"{path} does not say n_head in its model_args")
     try:
         return GPTConfig(**weights.shape(tensors, str(path)) | given)
-    except (TypeError, ZeroDivisionError) as error:
-        raise LoadError(f"{path} has model_args that are no numbers: {given}") from error
+    except GptreplError as error:
+        raise LoadError(f"{path} has model_args that make no model: {error}") from error
