@@ -7,18 +7,27 @@ sampler; those of the settings and samplers are written nowhere, they follow fro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from . import chain, plugins
 from .api import Event, GptreplError, Notice, Text
 from .arguments import Candidate, parse, signature_of, unquoted, usage_of
+from .loading import known_sources
 from .session import Session
 from .settings import FIELDS, HINTS, known_names, proper
 from .values import choices, describe, metavar, near, spelled
 
 LINE = re.compile(r"(?P<name>[^\W\d_][\w-]*|[^\w\s]+)?(?P<sign>\s*=|\s?)(?P<rest>.*)", re.DOTALL)
+
+
+OFFERS: dict[str, Callable[[], Iterable[str]]] = {
+    "device": lambda: ("auto", "cpu", "cuda", "mps"),
+    "model": known_sources,
+    "tokenizer": lambda: ("auto", *plugins.installed("tokenizers")),
+}
+"""What Tab offers for settings whose annotation does not say it."""
 
 
 class Command(Protocol):
@@ -130,7 +139,8 @@ class SettingCommand:
         """Yield the words that the value can be."""
         word = text.rpartition(" ")[2]
         if self.name in FIELDS:
-            offered = dict.fromkeys(choices(HINTS[self.name]), "")
+            words = OFFERS.get(self.name, lambda: choices(HINTS[self.name]))()
+            offered = dict.fromkeys(words, "")
         else:
             offered = chain.offers(self.name, is_first=word == text)
         for choice, help in offered.items():
