@@ -53,12 +53,12 @@ def imports(path: Path) -> list[tuple[str, bool]]:
     return found
 
 
-@pytest.mark.parametrize("path", sorted(CORE.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: path.stem)
 def test_the_core_imports_downwards_and_no_plugin(path):
     for name, _ in imports(path):
         assert "gptrepl_plugins" not in name
-        inner = name.removeprefix(".").split(".")[0]
-        if name.startswith(".") and inner not in ("__version__", "import_module"):
+        inner = name.lstrip(".").split(".")[0]
+        if name.startswith(".") and inner != "__version__" and path.parent == CORE:
             assert PLACE[inner] < PLACE[path.stem], f"{path.stem} imports {inner}"
 
 
@@ -79,15 +79,17 @@ def test_plugins_know_nothing_of_the_core_but_its_api(path):
 ROOMS = {
     "prompt_toolkit": {"prompt", "completion", "history", "screen"},
     "yaml": {"profiles"},
-    "click": {"cli"},
+    "click": set(),  # in the rooms of cli alone
     "rich": {"screen"},
 }
 
 
-@pytest.mark.parametrize("path", sorted(CORE.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(CORE.rglob("*.py")), ids=lambda path: path.stem)
 def test_libraries_stay_in_their_rooms(path):
     for name, at_import in imports(path):
         library = name.split(".")[0]
+        if path.parent.name == "cli" and library == "click":
+            continue
         assert path.stem in ROOMS.get(library, {path.stem}), f"{path.stem} imports {library}"
         if library in ("torch", "transformers", "tiktoken") and at_import:
             assert path.stem == "generate", f"{path.stem} imports {library} when it is imported"

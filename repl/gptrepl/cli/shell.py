@@ -1,78 +1,39 @@
-"""The command line: argv becomes settings, and a front end runs the session.
+"""The shell's command line: argv becomes settings, and a front end runs the session.
 
 Settings and samplers are options by their own names, so a new sampler has its option at once.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from . import __version__
+import click
+
+from .. import __version__, chain
+from ..api import GptreplError, LoadError
+from ..plugins import installed
+from ..profiles import read as read_profile
+from ..script import NO_MODEL, Script, read, stdio
+from ..session import Session
+from ..settings import FIELDS, Settings
+from . import SUBCOMMANDS
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EPILOG = """
+{subcommands}
+
 With a terminal on both ends it is a shell. Otherwise lines are read from standard input and run
 as if typed: samples go to stdout, everything else to stderr. Exit status: 0 all went well, 1 a
 command failed, 2 wrong arguments, 3 no model could be loaded, 130 interrupted.
 """
 
 
-def main() -> None:
-    """Run the command `gptrepl` and exit with its status."""
-    leave(run(sys.argv[1:]))
-
-
-def leave(status: int) -> NoReturn:
-    """Exit; where a thread still loads a model, at once.
-
-    A library that is being imported or computes on a thread does not survive the end of Python.
-    """
-    if any(thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
-                stream.flush()
-        os._exit(status)
-    sys.exit(status)
-
-
-def run(argv: Sequence[str]) -> int:
-    """Run the command line *argv* and return the exit status."""
-    if list(argv) == ["--version"]:  # nothing is imported for it
-        sys.stdout.write(f"gptrepl {__version__}\n")
-        return 0
-    import click
-
-    command = shell_command()
-    try:
-        with command.make_context("gptrepl", list(argv)) as context:
-            return int(command.invoke(context))
-    except click.exceptions.Exit as done:
-        return done.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # whoever read the samples has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
-
-
-def shell_command() -> Any:
+def command() -> click.Command:
     """Return the click command of the shell, with an option for each setting and sampler."""
-    import click
-
-    from .chain import help_of
-    from .plugins import installed
-    from .settings import FIELDS
-
     parameters: list[click.Parameter] = [
         click.Argument(["source"], required=False, default=""),
         click.Option(["--profile"], multiple=True, metavar="NAME", help="switch to it; later wins"),
@@ -84,21 +45,22 @@ def shell_command() -> Any:
     for name, limits in FIELDS.items():
         if name != "model":
             parameters.append(option(name, limits.help))
-    parameters += [option(name, help_of(name).partition("\n")[0]) for name in installed("samplers")]
+    parameters += [
+        option(name, chain.help_of(name).partition("\n")[0]) for name in installed("samplers")
+    ]
+    others = [f"gptrepl {name} --help: {help}" for name, help in SUBCOMMANDS.items()]
     return click.Command(
         "gptrepl",
         callback=shell,
         params=parameters,
         help="Sample from the GPT model of SOURCE: a folder, a checkpoint file or a name.",
-        epilog=EPILOG,
+        epilog=EPILOG.format(subcommands="\n\n".join(others)),
         context_settings=CONTEXT,
     )
 
 
-def option(name: str, help: str) -> Any:
+def option(name: str, help: str) -> click.Option:
     """Return the option of a setting or sampler; `-` and `_` are the same in it."""
-    import click
-
     spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
     return click.Option([name, *spellings], metavar="VALUE", help=help)
 
@@ -113,11 +75,6 @@ def shell(
     **values: str | None,
 ) -> int:
     """Build the settings, choose the front end and run it."""
-    import click
-
-    from .api import GptreplError, LoadError
-    from .session import Session
-
     if version:
         click.echo(f"gptrepl {__version__}")
         return 0
@@ -126,12 +83,10 @@ def shell(
     except GptreplError as error:
         raise click.UsageError(str(error)) from None
     if not script and not lines and is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        from . import terminal
+        from .. import terminal
 
         status: int = terminal.run(session)
         return status
-    from .script import NO_MODEL, Script, stdio
-
     front = Script(session, *stdio())
     if source:  # named on the command line, so it has to be there whatever the lines say
         try:
@@ -145,15 +100,11 @@ def shell(
     return front.run(found, name, keep_going=keep_going)
 
 
-def settings_of(source: str, profiles: Sequence[str], values: dict[str, str | None]) -> Any:
+def settings_of(source: str, profiles: Sequence[str], values: dict[str, str | None]) -> Settings:
     """Return the settings that the command line asks for."""
-    from . import chain
-    from .profiles import read
-    from .settings import FIELDS, Settings
-
     settings = Settings()
     for name in profiles:
-        found = read(name)
+        found = read_profile(name)
         settings = settings.under(
             found.name, {**settings.layers.get("profile", {}), **found.changes}
         )
@@ -166,10 +117,6 @@ def settings_of(source: str, profiles: Sequence[str], values: dict[str, str | No
 
 def inputs(script: str | None, lines: Sequence[str]) -> tuple[Iterator[str], str]:
     """Return the lines to run and the name to call them by in errors."""
-    import click
-
-    from .script import read
-
     if lines:
         return (line for text in lines for line in text.split("\n")), "-c"
     if script is None:
