@@ -73,7 +73,7 @@ class Interrupted(Speller):
 def session_of(model: object, tokenizer: object | None = None, **changes: object) -> Session:
     """Return a session that has *model* in memory, under *changes* of the settings."""
     session = Session(Settings().but("command line", **changes))
-    session._loaded = Loaded("fake", model, tokenizer or Bytes(), "cpu", "float32")  # type: ignore[arg-type]
+    session._loaded = Loaded("fake", None, model, tokenizer or Bytes(), "cpu", "float32")
     return session
 
 

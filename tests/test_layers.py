@@ -18,7 +18,7 @@ ORDER = [
     ["__init__"],
     ["api"],
     ["values", "plugins", "chain", "devices", "settings", "profiles", "generate", "records"],
-    ["loading", "samples", "session"],
+    ["prompts", "loading", "samples", "session"],
     ["arguments", "commands"],
     ["builtins"],
     ["report", "script"],

@@ -209,6 +209,15 @@ def test_samples_are_decoded_as_one_batch():
     assert [len(rows) for rows in model.calls] == [4, 4, 4]
 
 
+def test_many_samples_are_decoded_in_batches():
+    model = Speller("ab")
+    session = session_of(model, max_new_tokens=2)
+    events = list(session.stream("x", n=40))
+    assert [len(rows) for rows in model.calls] == [32, 32, 8, 8]
+    assert [event.index for event in events if isinstance(event, SampleEnded)] == list(range(40))
+    assert len(session.samples) == 40
+
+
 def test_the_first_token_streams_before_the_second_is_drawn():
     model = Speller("abc")
     stream = session_of(model, max_new_tokens=3).stream("x", n=2)

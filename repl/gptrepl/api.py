@@ -107,6 +107,8 @@ class LoadOptions:
     """What exists on this machine: `cpu`, `cuda:0`, `mps`."""
     dtype: str = "float32"
     """`float32`, `bfloat16` or `float16`: the type the weights are held in."""
+    activation: str = "auto"
+    """`gelu` or `gelu_new`, where a model has the choice; `auto`: what its own files say."""
     tokenizer: Tokenizer | None = None
     """The one the user chose; None: the loader finds the model's own."""
     note: Callable[[str], None] = lambda _text: None
@@ -118,7 +120,9 @@ class LoadOptions:
 class Loader(Protocol):
     """Turns a source such as `out/` or `gpt2-xl` into a model and its tokenizer.
 
-    A module with these three functions is one.
+    A module with these three functions is one. It may have a fourth:
+    `replay(model, generator)` makes the random draws from *generator*, on the CPU, that
+    building this model makes in nanoGPT before the first token is drawn.
     """
 
     def sources(self) -> Iterable[str]:

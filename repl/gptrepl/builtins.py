@@ -11,7 +11,8 @@ from . import plugins, profiles
 from .api import Choices, Event, GptreplError, Notice, Table, Text, command
 from .commands import find, first_line, known, split
 from .loading import known_sources
-from .session import Session, read_prompt
+from .prompts import read_prompt
+from .session import Session
 from .settings import FIELDS, Settings, known_names, proper
 
 NOTHING = Text("")

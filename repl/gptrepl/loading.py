@@ -27,6 +27,7 @@ class Loaded:
     """A model with its tokenizer, and all that was decided about them."""
 
     source: str
+    loader: Loader
     model: Model
     tokenizer: Tokenizer
     device: str
@@ -90,7 +91,7 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
     lenient = settings.origin("device").startswith("profile")
     device, dtype = resolve(settings.device, settings.dtype, notes.append, lenient=lenient)
     loader = find_loader(source, notes)
-    options = LoadOptions(device, dtype, tokenizer, notes.append, progress)
+    options = LoadOptions(device, dtype, settings.activation, tokenizer, notes.append, progress)
     try:
         model, tokenizer = loader.load(source, options)
     except GptreplError:
@@ -103,7 +104,7 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise LoadError(f"cannot load {source!r}: {reason}") from error
     check_vocabulary(model, tokenizer, notes)
-    return Loaded(source, model, tokenizer, device, dtype, tuple(notes))
+    return Loaded(source, loader, model, tokenizer, device, dtype, tuple(notes))
 
 
 def find_loader(source: str, notes: list[str]) -> Loader:

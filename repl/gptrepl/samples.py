@@ -1,13 +1,22 @@
-"""A sample in the making: ids become text here, whole characters only."""
+"""Samples in the making: rows of ids become text here, whole characters only."""
 
 from __future__ import annotations
 
 import codecs
+import time
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from .api import Ending, Event, SampleEnded, SampleStarted, Token
+from . import chain
+from .api import Ending, Event, GptreplError, SampleEnded, SampleStarted, Token
 from .loading import Loaded
+from .settings import Settings
+
+if TYPE_CHECKING:
+    import torch
+
+    from .generate import Row
 
 
 class Sample:
@@ -82,3 +91,54 @@ class InOrder:
             if isinstance(ready, SampleEnded):
                 self._turn += 1
             yield ready
+
+
+def row_of(
+    loaded: Loaded,
+    settings: Settings,
+    sample: Sample,
+    generators: Iterator[torch.Generator] | None = None,
+) -> Row:
+    """Return the row that draws *sample*: by the next of *generators*, or by its own seed."""
+    import torch
+
+    from .generate import Row, begin
+
+    own = torch.Generator(loaded.device).manual_seed(sample.seed)
+    generator = next(generators) if generators is not None else own
+    greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
+    bound = chain.bind(settings.active, loaded.tokenizer, len(sample.ids))
+    links = begin(bound, sample.seed, loaded.device)
+    return Row(list(sample.ids), links, generator, greedy)
+
+
+def draw(
+    loaded: Loaded,
+    settings: Settings,
+    samples: Sequence[Sample],
+    rows: Sequence[Row],
+    in_order: InOrder,
+) -> Generator[Event]:
+    """Yield the events of *samples*, each drawn by its row, all of them decoded as one batch.
+
+    An interrupt or an error ends the samples with what they have, and is raised after that.
+    """
+    from .generate import generate
+
+    began = time.perf_counter()
+    ending: Ending = "length"
+    stopped: BaseException | None = None
+    try:
+        for sample in samples:
+            yield from in_order.put(sample.start())
+        known = loaded.tokenizer.vocab_size
+        for pick in generate(loaded.model, rows, settings.max_new_tokens, known):
+            yield from in_order.put(samples[pick.row].add(pick.token, pick.logprob))
+    except KeyboardInterrupt as interrupt:
+        stopped, ending = interrupt, "interrupted"
+    except GptreplError as error:
+        stopped, ending = error, "failed"
+    for sample in samples:
+        yield from in_order.put(sample.end(ending, time.perf_counter() - began))
+    if stopped is not None:
+        raise stopped

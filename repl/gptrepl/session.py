@@ -7,20 +7,23 @@ seed and its index, and nothing typed before can move it.
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Generator, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import chain
-from .api import Ending, Event, GptreplError, Notice
+from .api import Event, GptreplError, Notice
 from .loading import Loaded, Loading, source_of
-from .samples import InOrder, Sample
+from .prompts import start_of
+from .samples import InOrder, Sample, draw, row_of
 from .settings import LAST_SEED, Settings
 
 if TYPE_CHECKING:
+    import torch
+
     from .api import Model, Tokenizer
-    from .generate import Row
+
+BATCH = 32
+"""The most samples decoded at once: each needs room in memory for its context."""
 
 
 class Session:
@@ -115,13 +118,19 @@ class Session:
     # --- sampling -------------------------------------------------------------------------------
 
     def stream(
-        self, prompt: str | Sequence[str] | None = None, n: int | None = None, **changes: Any
+        self,
+        prompt: str | Sequence[str] | None = None,
+        n: int | None = None,
+        *,
+        generators: Iterable[torch.Generator] | None = None,
+        **changes: Any,
     ) -> Generator[Event]:
         """Yield the events of *n* samples of *prompt*, one sample after the other.
 
         The default prompt is the setting `start`, the default n `num_samples`; several prompts
-        give n samples each. *changes* hold for this call alone. All samples are decoded as one
-        batch. An interrupt ends them with what they have, and is raised when all is said.
+        give n samples each. *changes* hold for this call alone. Samples are decoded as one
+        batch, of at most 32. An interrupt ends them with what they have, and is raised when all
+        is said. *generators* draw the samples; by default each has its own, made from its seed.
         """
         settings = self.settings.but("typed", **changes) if changes else self.settings
         if settings.model_key != self.settings.model_key:
@@ -132,7 +141,13 @@ class Session:
         prompts = [prompt] if isinstance(prompt, str) else prompt
         samples = self._samples(loaded, settings, prompts, n or settings.num_samples)
         yield from self._remarks(loaded, settings, samples)
-        yield from self._draw(loaded, settings, samples)
+        self.samples = samples
+        own = iter(generators) if generators is not None else None
+        in_order = InOrder()
+        for first in range(0, len(samples), BATCH):
+            batch = samples[first : first + BATCH]
+            rows = [row_of(loaded, settings, sample, own) for sample in batch]
+            yield from draw(loaded, settings, batch, rows, in_order)
 
     def _samples(
         self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int
@@ -149,41 +164,6 @@ class Session:
                 seed = (first + index) % (LAST_SEED + 1)
                 samples.append(Sample(len(samples), prompt, ids, seed, loaded))
         return samples
-
-    def _draw(self, loaded: Loaded, settings: Settings, samples: list[Sample]) -> Generator[Event]:
-        from .generate import generate
-
-        began = time.perf_counter()
-        in_order = InOrder()
-        ending: Ending = "length"
-        stopped: BaseException | None = None
-        rows = [self._row(loaded, settings, sample) for sample in samples]
-        self.samples = samples
-        try:
-            for sample in samples:
-                yield from in_order.put(sample.start())
-            known = loaded.tokenizer.vocab_size
-            for pick in generate(loaded.model, rows, settings.max_new_tokens, known):
-                yield from in_order.put(samples[pick.row].add(pick.token, pick.logprob))
-        except KeyboardInterrupt as interrupt:
-            stopped, ending = interrupt, "interrupted"
-        except GptreplError as error:
-            stopped, ending = error, "failed"
-        for sample in samples:
-            yield from in_order.put(sample.end(ending, time.perf_counter() - began))
-        if stopped is not None:
-            raise stopped
-
-    def _row(self, loaded: Loaded, settings: Settings, sample: Sample) -> Row:
-        import torch
-
-        from .generate import Row, begin
-
-        generator = torch.Generator(loaded.device).manual_seed(sample.seed)
-        greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
-        bound = chain.bind(settings.active, loaded.tokenizer, len(sample.ids))
-        own = begin(bound, sample.seed, loaded.device)
-        return Row(list(sample.ids), own, generator, greedy)
 
     def _remarks(
         self, loaded: Loaded, settings: Settings, samples: list[Sample]
@@ -231,24 +211,6 @@ class Session:
         if prompt is None or isinstance(prompt, str):
             return texts if n else texts[0]
         return [texts[i : i + n] for i in range(0, len(texts), n)] if n else texts
-
-
-def start_of(settings: Settings) -> str:
-    """Return the text to start from; `FILE:prompt.txt` is the text of that file."""
-    is_file = settings.start.startswith("FILE:")
-    return read_prompt(settings.start.removeprefix("FILE:")) if is_file else settings.start
-
-
-def read_prompt(path: str) -> str:
-    """Return the text of a file exactly as sample.py reads it: UTF-8, any newline is a newline."""
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise GptreplError(
-            f"{path} is not UTF-8 text: byte {error.start} is no character"
-        ) from None
-    except OSError as error:
-        raise GptreplError(f"cannot read {path!r}: {error.strerror}") from None
 
 
 def exhaust(events: Iterator[Event]) -> None:

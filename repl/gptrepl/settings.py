@@ -50,6 +50,9 @@ class Settings:
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = knob(
         "auto", help="the type of the weights"
     )
+    activation: Literal["auto", "gelu", "gelu_new"] = knob(
+        "auto", help="the activation, where a model has the choice: auto is what its files say"
+    )
     start: Text = knob(
         NEWLINE, help="the text that :sample draws from; FILE:PATH reads it from a file"
     )
@@ -145,7 +148,7 @@ class Settings:
     @property
     def model_key(self) -> tuple[str, ...]:
         """What the model in memory was built from; a change of it means a load."""
-        return self.model, self.tokenizer, self.device, self.dtype
+        return self.model, self.tokenizer, self.device, self.dtype, self.activation
 
 
 HINTS = get_type_hints(Settings)
