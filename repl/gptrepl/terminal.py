@@ -1,10 +1,153 @@
-"""The interactive front end."""
+"""The interactive front end: a loop that nothing typed can kill.
+
+It reads a line, evaluates it and shows its events. Every error is one line, and Ctrl-C only ever
+stops the work in hand.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from typing import Protocol
+
+from .api import GptreplError
+from .commands import drive, evaluate
+from .keyboard import Interrupts, Keyboard
+from .report import failure
+from .screen import Screen, wants_colour
 from .session import Session
+
+SIGN = "> "
+HINT = "this terminal (TERM={term}) gets plain input: no completion, no history, no colours"
+DUMB = ("dumb", "unknown")
+
+
+class Reader(Protocol):
+    """Where the lines come from."""
+
+    def read(self) -> str:
+        """Return the next line; raise EOFError where there is none."""
+        ...
+
+
+class Shell:
+    """Lines from a reader, events to a screen."""
+
+    def __init__(
+        self, session: Session, reader: Reader, screen: Screen, interrupts: Interrupts
+    ) -> None:
+        self.session = session
+        self.reader = reader
+        self.screen = screen
+        self.interrupts = interrupts
+
+    def run(self) -> int:
+        """Evaluate line after line until the input ends; return the exit status."""
+        while True:
+            try:
+                line = self.reader.read()
+            except KeyboardInterrupt:
+                self.screen.settle()
+                continue
+            except (EOFError, OSError):  # the terminal may be gone
+                return 0
+            if not self.evaluate(line):
+                return 0
+
+    def evaluate(self, line: str) -> bool:
+        """Show what *line* does; return whether the shell goes on."""
+        try:
+            with self.interrupts.working():
+                refuse_broken(line)
+                drive(evaluate(self.session, line), self.screen.show)
+        except EOFError:
+            return False
+        except KeyboardInterrupt:
+            self.screen.interrupted()
+        except (Exception, SystemExit) as error:
+            self.screen.say(failure(error), "error")
+        self.screen.settle()
+        return True
+
+
+class PlainReader:
+    """Reads lines as the terminal itself edits them."""
+
+    def __init__(
+        self, session: Session, screen: Screen, keyboard: Keyboard, interrupts: Interrupts
+    ) -> None:
+        self.session = session
+        self.screen = screen
+        self.keyboard = keyboard
+        self.interrupts = interrupts
+
+    def read(self) -> str:
+        """Return the next line; raise EOFError where there is none."""
+        with self.keyboard.lent(), self.interrupts.working():
+            try:
+                line = input(SIGN)
+            except KeyboardInterrupt:
+                self.screen.break_line()
+                raise
+        self.session.load_behind()
+        return line
 
 
 def run(session: Session) -> int:
     """Read, evaluate and show until the input ends; return the exit status."""
-    raise NotImplementedError(session)
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    interrupts = Interrupts()
+    keyboard = Keyboard(sys.stdin.fileno(), by_line=is_plain())
+    with interrupts.handled(), keyboard.hushed():
+        return shell(session, keyboard, interrupts).run()
+
+
+def shell(session: Session, keyboard: Keyboard, interrupts: Interrupts) -> Shell:
+    """Return the shell that suits this terminal."""
+    if not is_plain():
+        with contextlib.suppress(GptreplError):
+            return fine_shell(session, interrupts)
+    screen = Screen(sys.stdout, columns, colour=False, moves=False)
+    screen.say(HINT.format(term=os.environ.get("TERM", "")))
+    reader = PlainReader(session, screen, keyboard, interrupts)
+    return Shell(session, reader, screen, interrupts)
+
+
+def fine_shell(session: Session, interrupts: Interrupts) -> Shell:
+    """Return a shell with line editing, history, completion and a toolbar."""
+    from .history import history_path, open_history
+    from .prompt import Prompt, open_terminal
+
+    keys, output = open_terminal()
+    screen = Screen(sys.stdout, columns, colour=wants_colour())
+    history, trouble = open_history(history_path())
+    if trouble:
+        screen.say(trouble, "warning")
+    prompt = Prompt(session, history, input=keys, output=output)
+    return Shell(session, prompt, screen, interrupts)
+
+
+def is_plain() -> bool:
+    """Return whether the terminal cannot move its cursor, or does not say how large it is."""
+    if os.environ.get("TERM", "").lower() in DUMB:
+        return True
+    try:
+        return 0 in os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        return True
+
+
+def columns() -> int:
+    """Return the width of the terminal."""
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    except OSError:
+        return 80
+
+
+def refuse_broken(line: str) -> None:
+    """Raise GptreplError if *line* holds bytes that were no UTF-8."""
+    if any("\ud800" <= character <= "\udfff" for character in line):
+        raise GptreplError("the line holds bytes that are no UTF-8")

@@ -1,0 +1,170 @@
+"""Events as a person sees them: samples as they are drawn, tables, notices, errors in red.
+
+Nothing a model, a file or a plugin says can drive the terminal: all of it passes `harmless`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from typing import TextIO
+
+from prompt_toolkit.utils import get_cwidth
+
+from .api import Event, Notice, Progress, SampleEnded, SampleStarted, Table, Token
+from .report import summary
+
+CONTROLS = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127) if chr(code) not in "\n\t"}
+HIGH_CONTROLS = {code: f"<{code:02x}>" for code in range(0x80, 0xA0)}
+OVERRIDES = {code: f"<{code:04x}>" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+HARMLESS = CONTROLS | HIGH_CONTROLS | OVERRIDES
+STYLES = {"prompt": "2", "summary": "2", "progress": "2", "warning": "33", "error": "31"}
+"""The terminal's own number for the look of each kind of text; what is not here is plain."""
+START_OVER = "\r\x1b[K"
+BAR = 20
+
+
+def harmless(text: str) -> str:
+    """Return *text* with every control character shown: ESC as `^[`, a C1 control as `<9b>`.
+
+    Newlines and tabs stay; the characters that turn the direction of writing do not.
+    """
+    return text.translate(HARMLESS)
+
+
+class Screen:
+    """Writes events to a terminal. It knows whether the cursor stands at the start of a line.
+
+    *colour* False: not one escape code for looks. *moves* False: none at all.
+    """
+
+    def __init__(
+        self, out: TextIO, width: Callable[[], int], *, colour: bool = True, moves: bool = True
+    ) -> None:
+        self.out = out
+        self.width = width
+        self.colour = colour
+        self.moves = moves
+        self._fresh = True
+        self._progress = ""
+        self._ended = False
+
+    def show(self, event: Event) -> None:
+        """Show one event."""
+        self._ended = isinstance(event, SampleEnded)
+        if isinstance(event, Progress):
+            self._show_progress(event)
+            return
+        self._erase_progress()
+        match event:
+            case SampleStarted():
+                self._write("\n" if event.index else "")
+                self._write(event.prompt, "prompt")
+            case Token():
+                self._write(event.text)
+            case SampleEnded():
+                self._write(event.tail)
+                self.say(summary(event), "summary")
+            case Notice():
+                self.say(event.text, "warning" if event.warning else "")
+            case Table():
+                self.settle()
+                self._put(draw(event, self.width(), colour=self.colour))
+
+    def say(self, text: str, role: str = "") -> None:
+        """Write *text* on lines of its own."""
+        self.settle()
+        self._write(text, role)
+        self.settle()
+
+    def interrupted(self) -> None:
+        """Say that the work was stopped, unless a sample has just said so itself."""
+        self.settle()
+        if not self._ended:
+            self.say("interrupted", "summary")
+
+    def break_line(self) -> None:
+        """Go to the next line, wherever the cursor is."""
+        self._put("\n")
+
+    def settle(self) -> None:
+        """Bring the cursor to the start of an empty line."""
+        self._erase_progress()
+        if not self._fresh:
+            self._put("\n")
+
+    def _write(self, text: str, role: str = "") -> None:
+        text = harmless(text)
+        style = STYLES.get(role, "") if self.colour else ""
+        self._put(f"\x1b[{style}m{text}\x1b[0m" if style and text else text)
+        self._fresh = text.endswith("\n") if text else self._fresh
+
+    def _put(self, text: str) -> None:
+        if text:
+            self.out.write(text)
+            self.out.flush()
+            self._fresh = text.endswith("\n")
+
+    def _show_progress(self, step: Progress) -> None:
+        if step.done == step.total:
+            self._erase_progress()
+        elif self.moves and (self._fresh or self._progress):
+            self._progress = cut(harmless(bar(step)), self.width() - 1)
+            style = ("\x1b[2m", "\x1b[0m") if self.colour else ("", "")
+            self.out.write(START_OVER + self._progress.join(style))
+            self.out.flush()
+        elif not self.moves and self._progress != step.what:
+            self._progress = step.what
+            self.out.write(f"{harmless(step.what)} ...\n")
+            self.out.flush()
+
+    def _erase_progress(self) -> None:
+        if self._progress and self.moves:
+            self.out.write(START_OVER)
+            self.out.flush()
+        self._progress = ""
+
+
+def bar(step: Progress) -> str:
+    """Return a step of long work in words, with a bar where its end is known."""
+    if not step.total:
+        return f"{step.what} ..."
+    done = min(step.done / step.total, 1.0)
+    return f"{step.what} {'#' * int(done * BAR):.<{BAR}} {done:.0%}"
+
+
+def cut(text: str, width: int) -> str:
+    """Return the beginning of *text* that fits into *width* columns."""
+    while text and get_cwidth(text) > width:
+        text = text[:-1]
+    return text
+
+
+def draw(table: Table, width: int, *, colour: bool) -> str:
+    """Return a table as lines of *width* columns at most; long cells are folded."""
+    import rich.console
+    import rich.table
+    from rich.text import Text
+
+    grid = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in table.columns:
+        grid.add_column(Text(harmless(name)), overflow="fold")
+    for row in table.rows:
+        grid.add_row(*(Text(harmless(cell)) for cell in row))
+    console = rich.console.Console(
+        file=io.StringIO(),
+        width=max(width, 1),
+        color_system="standard" if colour else None,
+        force_terminal=colour,
+        legacy_windows=False,
+        _environ={},
+    )
+    with console.capture() as captured:
+        console.print(grid)
+    return captured.get()
+
+
+def wants_colour() -> bool:
+    """Return whether colours are welcome: NO_COLOR is not set."""
+    return not os.environ.get("NO_COLOR")
