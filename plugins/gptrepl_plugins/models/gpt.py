@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
 from gptrepl.api import GptreplError
-from gptrepl_plugins.models import threads
+from gptrepl_plugins.models import parity, threads
 from gptrepl_plugins.models.decoder import ACTIVATIONS, Decoder
 
 
@@ -243,6 +243,10 @@ class GPT(nn.Module):
         Only `dropout` can be overridden.
         """
         raise NotImplementedError
+
+    def replay_build(self, generator: torch.Generator) -> None:
+        """Draw from a CPU *generator* what nanoGPT draws to build this model, as sample.py does."""
+        parity.replay_build(self.config, generator)
 
     def crop_block_size(self, block_size: int) -> None:
         """Let the model see no more than *block_size* ids."""

@@ -1,0 +1,108 @@
+"""The stream of random numbers of nanoGPT's sample.py, without running it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from gptrepl.api import LoadOptions
+from gptrepl_plugins.models import nanogpt, parity
+from gptrepl_plugins.models.gpt import GPT, GPTConfig
+
+SHAPES = {
+    "with biases": GPTConfig(8, 11, 2, 2, 8),
+    "without": GPTConfig(64, 65, 4, 4, 128, bias=False),
+    "as small as can be": GPTConfig(3, 5, 1, 1, 1),
+    "a large embedding": GPTConfig(16, 5003, 1, 2, 130),
+}
+
+
+@pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES.keys())
+def test_replaying_draws_what_building_draws(config: GPTConfig) -> None:
+    torch.manual_seed(4)
+    GPT(config)
+    generator = torch.Generator().manual_seed(4)
+    parity.replay_build(config, generator)
+    assert torch.equal(generator.get_state(), torch.get_rng_state())
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+@pytest.mark.parametrize("vocab_size", [2, 65, 50257])
+def test_advancing_is_drawing(
+    vocab_size: int, uniform: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, advanced = (torch.Generator().manual_seed(8) for _ in range(2))
+    weights = torch.rand(1, vocab_size)
+    weights[0, 1:] *= torch.rand(vocab_size - 1) > 0.5  # tokens cut off by top-k draw all the same
+    for _ in range(7):
+        torch.multinomial(weights, 1, generator=drawn)
+    if not uniform:
+        monkeypatch.setattr(parity, "_draws_are_uniforms", lambda: False)
+    parity.advance(advanced, 7, vocab_size)
+    assert torch.equal(drawn.get_state(), advanced.get_state())
+
+
+def test_this_torch_draws_as_is_assumed() -> None:
+    assert parity._draws_are_uniforms()  # or else advance takes its slower way
+
+
+def recorded(golden: Path) -> list[dict[str, Any]]:
+    files = sorted((golden / "nanogpt_char/sample_py").glob("*.json"))
+    records = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    return [record for record in records if record["rc"] == 0]
+
+
+def options(record: dict[str, Any]) -> dict[str, Any]:
+    """What the record's sample.py ran with: its defaults, the file it printed, its arguments."""
+    values: dict[str, Any] = {
+        "start": "\n",
+        "num_samples": 10,
+        "max_new_tokens": 500,
+        "temperature": 0.8,
+        "top_k": 200,
+        "seed": 1337,
+    }
+    if not record["args"][0].startswith("--"):
+        assignments = record["stdout"].split("\nOverriding: ")[0].split("\n", 1)[1]
+        for name, text in re.findall(r"(\w+) = (.*)", assignments):
+            values[name] = ast.literal_eval(text)
+    for argument in record["args"]:
+        name, _, text = argument.removeprefix("--").partition("=")
+        if name in values:
+            values[name] = text if name == "start" else ast.literal_eval(text)
+    return values
+
+
+def test_the_texts_of_sample_py(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden / "nanogpt_char")
+    model, tokenizer = nanogpt.load("out", LoadOptions())
+    assert isinstance(model, GPT)
+    records = recorded(golden)
+    assert records
+    for record in records:
+        asked = options(record)
+        start = asked["start"]
+        if start.startswith("FILE:"):
+            start = Path(start[5:]).read_text(encoding="utf-8")
+        torch.manual_seed(asked["seed"])
+        generators = []
+        for number in range(asked["num_samples"]):
+            generator = torch.Generator().manual_seed(asked["seed"])
+            model.replay_build(generator)
+            parity.advance(generator, number * asked["max_new_tokens"], model.vocab_size)
+            generators.append(generator)
+        rows = [tokenizer.encode(start) for _ in generators]
+        for _ in range(asked["max_new_tokens"]):
+            logits = model.logits(rows) / asked["temperature"]
+            least = logits.topk(min(asked["top_k"], 65)).values[:, -1:]
+            chances = logits.masked_fill(logits < least, -torch.inf).softmax(-1)
+            for row, chance, generator in zip(rows, chances, generators, strict=True):
+                row.append(int(torch.multinomial(chance, 1, generator=generator)))
+        texts = [b"".join(map(tokenizer.token_bytes, row)).decode() for row in rows]
+        assert record["stdout"].endswith("".join(f"{text}\n---------------\n" for text in texts))
