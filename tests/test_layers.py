@@ -18,7 +18,7 @@ ORDER = [
     ["__init__"],
     ["api"],
     ["values", "plugins", "chain", "devices", "settings", "profiles", "generate", "records"],
-    ["prompts", "loading", "samples", "session"],
+    ["prompts", "loading", "samples", "session", "streams"],
     ["arguments", "commands"],
     ["builtins"],
     ["report", "script"],

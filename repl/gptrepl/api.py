@@ -32,7 +32,11 @@ Text = NewType("Text", str)
 
 
 class Model(Protocol):
-    """A language model, seen as one pure function of token ids."""
+    """A language model, seen as one pure function of token ids.
+
+    It may have `replay_build(generator)`, which makes the draws from a CPU generator that
+    building it makes in nanoGPT's sample.py before the first token is drawn.
+    """
 
     @property
     def vocab_size(self) -> int:
@@ -120,9 +124,7 @@ class LoadOptions:
 class Loader(Protocol):
     """Turns a source such as `out/` or `gpt2-xl` into a model and its tokenizer.
 
-    A module with these three functions is one. It may have a fourth:
-    `replay(model, generator)` makes the random draws from *generator*, on the CPU, that
-    building this model makes in nanoGPT before the first token is drawn.
+    A module with these three functions is one.
     """
 
     def sources(self) -> Iterable[str]:

@@ -139,7 +139,8 @@ class Session:
         loaded = self._ready()
         prompt = start_of(settings) if prompt is None else prompt
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        samples = self._samples(loaded, settings, prompts, n or settings.num_samples)
+        step = 1 if generators is None else 0
+        samples = self._samples(loaded, settings, prompts, n or settings.num_samples, step)
         yield from self._remarks(loaded, settings, samples)
         self.samples = samples
         own = iter(generators) if generators is not None else None
@@ -150,7 +151,7 @@ class Session:
             yield from draw(loaded, settings, batch, rows, in_order)
 
     def _samples(
-        self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int
+        self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int, step: int
     ) -> list[Sample]:
         first = settings.seed
         if not isinstance(first, int):
@@ -161,7 +162,7 @@ class Session:
             if not ids:
                 raise GptreplError("the prompt is empty: there is nothing to continue")
             for index in range(n):
-                seed = (first + index) % (LAST_SEED + 1)
+                seed = (first + step * index) % (LAST_SEED + 1)
                 samples.append(Sample(len(samples), prompt, ids, seed, loaded))
         return samples
 

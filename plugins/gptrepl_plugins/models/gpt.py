@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from gptrepl.api import GptreplError
+from gptrepl.api import GptreplError, LoadOptions
 from gptrepl_plugins.models import parity, threads
 from gptrepl_plugins.models.decoder import ACTIVATIONS, Decoder
 
@@ -237,12 +237,28 @@ class GPT(nn.Module):
         return torch.tensor(rows, dtype=idx.dtype, device=idx.device)
 
     @classmethod
-    def from_pretrained(cls, name: str, override_args: dict[str, Any] | None = None) -> GPT:
-        """Return published GPT-2 weights by *name* (`gpt2`, `gpt2-xl`), with nanoGPT's exact GELU.
+    def from_pretrained(cls, source: str, override_args: dict[str, Any] | None = None) -> GPT:
+        """Return GPT-2's weights by name or folder, with the exact GELU as nanoGPT has it.
 
         Only `dropout` can be overridden.
         """
-        raise NotImplementedError
+        from gptrepl_plugins.models import gpt2
+
+        change = override_args or {}
+        if set(change) - {"dropout"}:
+            raise GptreplError(f"only dropout can be overridden, not {', '.join(change)}")
+        return gpt2.pretrained(source, LoadOptions()).but(**change)
+
+    def but(self, **changes: Any) -> GPT:
+        """Return a GPT of the same weights whose configuration differs in *changes*.
+
+        With `activation="gelu"` GPT-2's published weights give the text of sample.py.
+        """
+        with torch.device("meta"):
+            model = GPT(dataclasses.replace(self.config, **changes))
+        model.load_state_dict(self.state_dict(keep_vars=True), assign=True)
+        model.threads = self.threads
+        return model.train(self.training)
 
     def replay_build(self, generator: torch.Generator) -> None:
         """Draw from a CPU *generator* what nanoGPT draws to build this model, as sample.py does."""

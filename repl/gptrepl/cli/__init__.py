@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from .. import __version__
 
-SUBCOMMANDS: dict[str, str] = {}
+SUBCOMMANDS = {"sample": "what sample.py of nanoGPT does, with all its options"}
 """Each is a module of this package with a function `command` that returns a click command."""
 
 
