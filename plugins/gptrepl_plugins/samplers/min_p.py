@@ -1,7 +1,5 @@
 """Min-p keeps what is not much less likely than the best."""
 
-# ruff: noqa: ARG002 - one signature for every sampler
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Temperature divides the logits; nothing is removed unless it is zero."""
 
-# ruff: noqa: ARG002 - one signature for every sampler
-
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -16,6 +14,8 @@ if TYPE_CHECKING:
 
 SMALLEST = 1e-8
 """Below it a temperature counts as zero."""
+LARGEST = 1e38
+"""Above it a temperature would not be a number in float32."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Temperature:
             alone = logits.new_full(logits.shape, float("-inf"))
             alone[best] = logits[best]
             return alone
-        scaled: Tensor = logits / self.temperature
+        scaled: Tensor = logits / min(self.temperature, LARGEST)
         if scaled.max() == float("inf"):  # too small a divisor for logits as large as these
             return (logits - logits.max()) / self.temperature
         return scaled

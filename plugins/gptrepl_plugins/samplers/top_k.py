@@ -1,13 +1,12 @@
 """Top-k keeps a number of tokens."""
 
-# ruff: noqa: ARG002 - one signature for every sampler
-
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
+from gptrepl_plugins.samplers.ranking import kth_largest, not_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,5 +38,4 @@ class TopK:
         """Return the logits with all below the k-th largest removed."""
         if not 0 < self.top_k < len(logits):
             return logits
-        least = logits.topk(self.top_k).values[-1]
-        return logits.masked_fill(logits < least, float("-inf"))
+        return not_below(logits, kth_largest(logits, self.top_k))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 Window = int | Literal["off", "all"]
@@ -16,3 +16,11 @@ def recent(ids: Sequence[int], window: Window) -> Sequence[int]:
     if window == "off":
         return ()
     return ids[max(0, len(ids) - window) :]
+
+
+def places(ids: list[int], token: int) -> Iterator[int]:
+    """Yield the places in *ids* where *token* stands, first to last."""
+    place = -1
+    for _ in range(ids.count(token)):
+        place = ids.index(token, place + 1)
+        yield place
