@@ -55,13 +55,16 @@ class BoundBanned:
     """Banned texts, as bytes, with the tokens that hold or can complete each of them."""
 
     def __init__(self, tokenizer: Tokenizer, texts: Sequence[bytes]):
+        import torch
+
         self.tokenizer = tokenizer
         self.reach = max(map(len, texts), default=1) - 1
         tokens = range(tokenizer.vocab_size) if texts else range(0)
         pieces = [tokenizer.token_bytes(token) for token in tokens]
-        self.always = [
+        holds = [
             token for token, piece in enumerate(pieces) if any(text in piece for text in texts)
         ]
+        self.always = torch.tensor(holds, dtype=torch.long)
         starts: dict[int, list[int]] = defaultdict(list)
         for token, piece in enumerate(pieces):
             starts[piece[0] if piece else -1].append(token)
@@ -75,12 +78,14 @@ class BoundBanned:
 
     def __call__(self, logits: Tensor, ids: Sequence[int]) -> Tensor:
         """Return the logits without the tokens that would complete a banned text."""
+        import torch
+
         tail = b""
         for token in reversed(ids):
             if len(tail) >= self.reach:
                 break
             tail = self.tokenizer.token_bytes(token) + tail
-        gone = self.always + [
-            token for start, ends in self.after.items() if tail.endswith(start) for token in ends
+        ends = [
+            token for start in self.after if tail.endswith(start) for token in self.after[start]
         ]
-        return without(logits, gone)
+        return without(logits, torch.cat((self.always, self.always.new_tensor(ends))))
