@@ -57,7 +57,7 @@ def read(path: Path) -> Any:
             head = stream.read(512)
     except OSError as error:
         raise LoadError(f"{path} cannot be read: {error.strerror}") from error
-    other = _recognise(head)
+    other = recognise(head)
     if other:
         raise LoadError(f"{path} is {other}")
     zipped = head.startswith(b"PK")
@@ -66,7 +66,7 @@ def read(path: Path) -> Any:
     return _load(path, mmap=zipped)
 
 
-def _recognise(head: bytes) -> str:
+def recognise(head: bytes) -> str:
     """Return what a file beginning with *head* is, if it is no PyTorch file."""
     start = head.lstrip().lower()
     if not head:

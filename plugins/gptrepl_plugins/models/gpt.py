@@ -247,18 +247,7 @@ class GPT(nn.Module):
         change = override_args or {}
         if set(change) - {"dropout"}:
             raise GptreplError(f"only dropout can be overridden, not {', '.join(change)}")
-        return gpt2.pretrained(source, LoadOptions()).but(**change)
-
-    def but(self, **changes: Any) -> GPT:
-        """Return a GPT of the same weights whose configuration differs in *changes*.
-
-        With `activation="gelu"` GPT-2's published weights give the text of sample.py.
-        """
-        with torch.device("meta"):
-            model = GPT(dataclasses.replace(self.config, **changes))
-        model.load_state_dict(self.state_dict(keep_vars=True), assign=True)
-        model.threads = self.threads
-        return model.train(self.training)
+        return gpt2.pretrained(source, LoadOptions(activation="gelu"), change.get("dropout", 0.0))
 
     def replay_build(self, generator: torch.Generator) -> None:
         """Draw from a CPU *generator* what nanoGPT draws to build this model, as sample.py does."""

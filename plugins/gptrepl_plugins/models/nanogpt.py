@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
-from gptrepl_plugins.models import vocabulary
+from gptrepl_plugins.models import hub, vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +34,8 @@ def accepts(source: str) -> bool:
         return False
     path = Path(source).expanduser()
     try:
+        if source in hub.PUBLISHED and not (path / "ckpt.pt").exists():
+            return False
         if path.is_dir():
             return (path / "ckpt.pt").exists() or not (path / "config.json").exists()
         return path.exists() or source.startswith((".", "/", "~")) or path.suffix in (".pt", ".pth")

@@ -1,10 +1,9 @@
 """The random numbers nanoGPT's sample.py has used before a sample begins.
 
 sample.py seeds torch, then builds the model, which draws numbers for weights that are replaced
-at once, then draws every sample from the same stream. To give its text from a model that is in
-memory, a generator is brought to where that stream stands: `replay_build`, then `advance`.
-Reading GPT-2 weights through transformers, as `--init_from=gpt2` does, uses none (measured with
-transformers 5.24).
+at once, then draws the samples from the same stream. To give its text with a model that is in
+memory, a generator has to stand where that stream stands by then. Reading GPT-2 weights through
+transformers, as `--init_from=gpt2` does, uses no numbers (measured with transformers 5.24).
 """
 
 from __future__ import annotations
@@ -44,30 +43,6 @@ def replay_build(config: GPTConfig, generator: torch.Generator) -> None:
     _normal(scratch, embeddings[0], generator)  # the head, by then one with the embedding
     for rows, columns in linears[1::2] * config.n_layer:
         _normal(scratch, rows * columns, generator)
-
-
-def advance(generator: torch.Generator, draws: int, vocab_size: int) -> None:
-    """Bring a CPU *generator* to where it stands after so many draws from a vocabulary.
-
-    Each draw is a `torch.multinomial` of one token from probabilities of shape (1, vocab_size).
-    Sample k of sample.py begins after k * max_new_tokens draws.
-    """
-    if _draws_are_uniforms():
-        scratch = torch.empty(2 * _PIECE)
-        for size in _pieces(2 * draws * vocab_size):
-            scratch[:size].uniform_(generator=generator)
-        return
-    noise = torch.empty(vocab_size)
-    for _ in range(draws):
-        noise.exponential_(generator=generator)
-
-
-def _draws_are_uniforms() -> bool:
-    """Whether a draw from n tokens uses as many numbers as 2 * n uniform ones, which is faster."""
-    drawn, drawn_so = (torch.Generator().manual_seed(1) for _ in range(2))
-    torch.multinomial(torch.ones(1, 37), 1, generator=drawn)
-    torch.empty(2 * 37).uniform_(generator=drawn_so)
-    return torch.equal(drawn.get_state(), drawn_so.get_state())
 
 
 def _normal(scratch: Tensor, size: int, generator: torch.Generator) -> None:

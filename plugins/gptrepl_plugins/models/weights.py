@@ -5,6 +5,7 @@ The weights end in memory of their own, so that a training run may overwrite the
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,16 +51,33 @@ def shape(tensors: Mapping[str, Tensor], where: str) -> dict[str, Any]:
         "block_size": tensors[WPE].shape[0],
         "n_embd": wte.shape[1],
         "n_layer": len(layers),
-        "bias": any(name.endswith("c_attn.bias") for name in tensors),
+        "bias": any(name.endswith(".bias") for name in tensors),
         "tied": head is None or _same(head, wte),
     }
+
+
+def with_biases(tensors: dict[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+    """Return the tensors, and zeros for the kinds of bias that no block of theirs has."""
+    with torch.device("meta"):
+        wanted = GPT(config).state_dict()
+    had = {_kind(name) for name in tensors}
+    lacking = (name for name in wanted if name.endswith(".bias") and _kind(name) not in had)
+    return tensors | {name: torch.zeros(wanted[name].shape) for name in lacking}
+
+
+def _kind(name: str) -> tuple[str, ...]:
+    """Return a name without the number of its block."""
+    return tuple(part for part in name.split(".") if not part.isdigit())
 
 
 def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: LoadOptions) -> GPT:
     """Return a GPT of this configuration with these weights, ready to sample from.
 
+    The activation is that of the configuration, unless the options name another.
     Raise LoadError naming the first tensor that is missing, too many or of another shape.
     """
+    if options.activation != "auto":
+        config = dataclasses.replace(config, activation=options.activation)
     with torch.device("meta"):
         model = GPT(config)
     wanted = {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
