@@ -30,6 +30,7 @@ wheel: .venv/installed-dev
 	cd build/wheel && sh ../../tests/wheel.sh venv/bin
 
 .venv/python:
+	@echo "making .venv: the packages take a minute to install"
 	$(PYTHON) -m venv .venv
 	touch $@
 
