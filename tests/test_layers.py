@@ -17,7 +17,8 @@ PLUGINS = ROOT / "plugins/gptrepl_plugins"
 ORDER = [
     ["__init__"],
     ["api"],
-    ["values", "plugins", "chain", "devices", "settings", "profiles", "generate", "records"],
+    ["values", "plugins", "chain", "devices", "settings", "document"],
+    ["profiles", "generate", "records"],
     ["prompts", "loading", "samples", "session", "streams"],
     ["arguments", "commands"],
     ["builtins"],
@@ -77,8 +78,8 @@ def test_plugins_know_nothing_of_the_core_but_its_api(path):
 
 
 ROOMS = {
-    "prompt_toolkit": {"prompt", "completion", "history", "screen"},
-    "yaml": {"profiles"},
+    "prompt_toolkit": {"prompt", "completion", "history", "keys", "screen"},
+    "yaml": {"document"},
     "click": set(),  # in the rooms of cli alone
     "rich": {"screen"},
 }

@@ -142,6 +142,14 @@ def written(sampler: Any) -> str:
     return " ".join(parts)
 
 
+def data(sampler: Any) -> Any:
+    """Return a sampler's setting exactly, as plain data: one value, or several by field."""
+    values = {field.name: getattr(sampler, field.name) for field in dataclasses.fields(sampler)}
+    if len(values) > 1:
+        return values
+    return next(iter(values.values())) if is_on(sampler) else "off"
+
+
 def bind(chain: Chain, tokenizer: Tokenizer, prompt_length: int) -> Chain:
     """Return the chain for texts of one tokenizer after a prompt of so many ids.
 

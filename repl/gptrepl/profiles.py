@@ -1,50 +1,64 @@
 """A profile is a set of changes in a YAML file, applied whole or not at all.
 
-A file is read by a safe loader as text with line numbers; the settings decide what each text
-means, so that `1e-3` is a number and `off` is off. This module alone knows YAML.
+It may extend others: their changes come first, in the order they are listed, then its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import platformdirs
-import yaml
 
+from . import document
 from .api import Changes, GptreplError
-from .settings import Settings, known_names, proper
+from .document import Entry, Line
+from .settings import FIELDS, Settings, known_names, proper
 from .values import near
 
-NOTHING = ("", "~", "null", "none")
-DEEPEST = 4
-NOTES = ("description",)
-"""The keys that speak to people and set nothing."""
+NOTES = ("description", "extends", "commands")
+"""The keys that are no settings."""
+SUFFIXES = (".yaml", ".yml")
+PLUS = "+"
+"""Between the names of several profiles: each over those before it."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The changes that one file makes, checked."""
+    """What one file says, checked; *changes* are its own and those of what it extends.
+
+    *name* is what it is called by: a path where it is found by no name.
+    """
 
     name: str
     path: Path
     changes: Changes
+    own: Changes = field(default_factory=dict)
+    extends: tuple[str, ...] = ()
     description: str = ""
+    commands: tuple[Line, ...] = ()
 
 
-def folders() -> list[Path]:
-    """Return the folders that are searched for profiles, in order; some may not exist."""
-    user = Path(platformdirs.user_config_dir("gptrepl", appauthor=False)) / "profiles"
-    return [Path("profiles"), user, shipped()]
+# --- finding ------------------------------------------------------------------------------------
+
+
+def user_folder() -> Path:
+    """Return the folder of the user's own profiles; it may not exist."""
+    return Path(platformdirs.user_config_dir("gptrepl", appauthor=False)) / "profiles"
 
 
 def shipped() -> Path:
     """Return the folder of the profiles that come with gptrepl, installed or in a checkout."""
     inside = Path(__file__).parent / "profiles"
     return inside if inside.is_dir() else Path(__file__).parents[2] / "profiles"
+
+
+def folders() -> list[Path]:
+    """Return the folders that are searched for profiles, in order; some may not exist."""
+    return [Path("profiles"), user_folder(), shipped()]
 
 
 def found() -> dict[str, Path]:
@@ -56,91 +70,226 @@ def found() -> dict[str, Path]:
     return dict(sorted(paths.items()))
 
 
+def locate(name: str, beside: Path | None = None) -> Path:
+    """Return the file of the profile *name*, which is a name or a path.
+
+    *beside* is the file that mentions it: its folder is searched first, and it never means
+    itself, so that a `creative` of one's own can extend the one that ships.
+    """
+    if is_path(name):
+        folder = beside.parent if beside else Path()
+        return folder / Path(name).expanduser()
+    searched = [beside.parent, *folders()] if beside else folders()
+    for path in (folder / f"{name}{suffix}" for folder in searched for suffix in SUFFIXES):
+        if is_file(path) and not (beside and is_same(path, beside)):
+            return path
+    raise GptreplError(f"no profile named {name!r}{near(name, found())}")
+
+
+def name_of(path: Path) -> str:
+    """Return what the profile in *path* is called: its name if that finds it, or its path."""
+    by_name = found().get(path.stem)
+    return path.stem if by_name is not None and is_same(by_name, path) else str(path)
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a file *path*."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no such thing can be: a name too long, a zero byte
+        return False
+
+
+def is_same(one: Path, other: Path) -> bool:
+    """Return whether both paths are one file that exists."""
+    try:
+        return one.samefile(other)
+    except (OSError, ValueError):
+        return False
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
 def read(name: str) -> Profile:
-    """Return the profile called *name*, or the one in the file *name*.
+    """Return the profile called *name*, the one in the file *name*, or several: `one+two`.
 
     Raises GptreplError with file, line and key for whatever is wrong in it.
     """
-    path = found().get(name) or Path(name).expanduser()
-    if path.suffix not in (".yaml", ".yml"):
-        raise GptreplError(f"no profile named {name!r}{near(name, found())}")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise GptreplError(f"cannot read the profile {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise GptreplError(f"{path} is not UTF-8 text") from None
-    return parse(text, path)
+    if PLUS in name and name not in found() and not Path(name).exists():
+        return joined(name.split(PLUS))
+    return read_beside(name, None)
+
+
+def joined(names: Sequence[str]) -> Profile:
+    """Return the profiles *names* as one: each changes what those before it said."""
+    profiles = [read(name) for name in names]
+    first, *others = profiles
+    if not others:
+        return first
+    name = PLUS.join(profile.name for profile in profiles)
+    extends = tuple(profile.name for profile in profiles)
+    commands = tuple(line for profile in profiles for line in profile.commands)
+    return Profile(name, profiles[-1].path, merged(profiles), {}, extends, "", commands)
+
+
+def merged(profiles: Iterable[Profile]) -> Changes:
+    """Return the changes of several profiles, later ones winning."""
+    return {name: value for profile in profiles for name, value in profile.changes.items()}
 
 
 def parse(text: str, path: Path) -> Profile:
-    """Return the profile that *text* holds; *path* names it in errors."""
+    """Return the profile that *text* holds; *path* names it in the GptreplError of its faults."""
+    profile, faults = examine(text, path)
+    if faults:
+        raise GptreplError(faults[0])
+    return profile
+
+
+def examine(text: str, path: Path, inside: Sequence[Path] = ()) -> tuple[Profile, list[str]]:
+    """Return the profile that *text* holds and all that is wrong with it, one line each.
+
+    *inside* are the files that extend this one.
+    """
+    entries = document.entries(text, path, "a profile")
+    notes = {entry.key: entry for entry in entries if entry.key in NOTES}
+    faults: list[str] = []
+    parents: list[Profile] = []
+    commands: tuple[Line, ...] = ()
+    try:
+        parents = parents_of(notes, path, inside)
+        commands = tuple(line for parent in parents for line in parent.commands)
+        if "commands" in notes:
+            commands += document.commands(notes["commands"], path)
+    except GptreplError as error:
+        faults.append(str(error))
+    inherited = merged(parents)
+    own, wrong = gather(entries, path, NOTES, Settings().under("", inherited))
+    description = notes["description"].value if "description" in notes else ""
+    if not isinstance(description, str | None):
+        faults.append(f"{path}:{notes['description'].line}: description: it is a text")
+    changes = {**inherited, **own}
+    names = tuple(parent.name for parent in parents)
+    known = Profile(name_of(path), path, changes, own, names, str(description or ""), commands)
+    return known, [*faults, *wrong]
+
+
+def parents_of(notes: Mapping[str, Entry], path: Path, inside: Sequence[Path]) -> list[Profile]:
+    """Return the profiles that the one in *path* extends."""
+    entry = notes.get("extends")
+    if entry is None or entry.value is None:
+        return []
+    listed = [entry.value] if isinstance(entry.value, str) else entry.value
+    where = f"{path}:{entry.line}: extends: "
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise GptreplError(f"{where}it is the name of a profile, or a list of names")
+    parents: list[Profile] = []
+    chain = [*inside, path]
+    for name in listed:
+        try:
+            parent = locate(name, path)
+            text = document.read(parent, "the profile")
+        except GptreplError as error:
+            raise GptreplError(f"{where}{error}") from None
+        if any(is_same(parent, one) for one in chain):
+            raise GptreplError(f"{where}{name} extends {path.stem}, so neither can be read")
+        profile, faults = examine(text, parent, chain)
+        if faults:
+            raise GptreplError(faults[0])
+        parents.append(profile)
+    return parents
+
+
+def gather(
+    entries: Iterable[Entry], path: Path, notes: Collection[str], base: Settings
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the changes that *entries* make to *base*, checked, and what is wrong with them.
+
+    The keys in *notes* are no settings and are left out.
+    """
     changes: dict[str, Any] = {}
-    notes: dict[str, str] = {}
-    for key, value, line in entries(text, path):
-        if key in NOTES:
-            notes[key] = str(value or "")
+    faults: list[str] = []
+    for entry in entries:
+        if entry.key in notes:
+            continue
+        where = f"{path}:{entry.line}: "
+        try:
+            name = proper(entry.key)
+        except GptreplError:
+            hint = near(entry.key, [*notes, *known_names()])
+            faults.append(f"{where}unknown key {entry.key!r}{hint}")
+            continue
+        if name in changes:
+            faults.append(f"{where}{entry.key}: it is set twice, also as {name}")
             continue
         try:
-            name = proper(key)
-        except GptreplError:
-            hint = near(key, [*NOTES, *known_names()])
-            raise GptreplError(f"{path}:{line}: unknown key {key!r}{hint}") from None
-        if name in changes:
-            raise GptreplError(f"{path}:{line}: {key}: it is set twice, also as {name}")
-        try:
-            changes[name] = checked(name, value)
+            changes[name] = checked(name, entry.value, base)
         except GptreplError as error:
-            named = "" if str(error).startswith(name) else f"{key}: "
-            raise GptreplError(f"{path}:{line}: {named}{error}") from None
-    return Profile(path.stem, path, changes, notes.get("description", ""))
+            named = "" if str(error).startswith(name) else f"{entry.key}: "
+            faults.append(f"{where}{named}{error}")
+    return changes, faults
 
 
-def checked(name: str, value: Any) -> Any:
-    """Return the value that setting *name* takes from what a profile says."""
+def checked(name: str, value: Any, base: Settings) -> Any:
+    """Return the value that setting *name* takes from what a file says."""
     if name in ("start", "model", "tokenizer") and value is None:
         raise GptreplError("it has no value; write a text that begins with # in quotes")
-    return Settings().check(name, value)
+    return base.check(name, value)
 
 
-def entries(text: str, path: Path) -> Iterator[tuple[str, Any, int]]:
-    """Yield key, value and line of each entry of a YAML mapping; an empty file has none."""
+# --- writing ------------------------------------------------------------------------------------
+
+
+def content_of(settings: Settings, extends: Sequence[Profile]) -> dict[str, Any]:
+    """Return what a profile has to say that gives *settings* over what it *extends*.
+
+    It says so too where only the user's configuration would give the same without it.
+    """
+    inherited = merged(extends)
+    clean = Settings().under("", inherited)
+    here = settings.with_layers({**settings.of_user(), "profile": inherited})
+    names = dict.fromkeys([*FIELDS, *clean.samplers, *here.samplers, *settings.samplers])
+    said: dict[str, Any] = {}
+    for name in names:
+        value = settings.data(name)
+        if value != clean.data(name) or value != here.data(name):
+            said[name] = value
+    return said
+
+
+def save(path: Path, settings: Settings, like: Profile) -> Profile:
+    """Write the profile that gives *settings*: it says, extends and runs what *like* does.
+
+    Returns it as it was read back. Raises GptreplError where it cannot be written; then the
+    file is what it was.
+    """
+    extends = [str(Path(name).resolve()) if is_path(name) else name for name in like.extends]
+    parents = [read_beside(name, path) for name in extends]
+    inherited = sum(len(parent.commands) for parent in parents)
+    content = {
+        "extends": extends[0] if len(extends) == 1 else extends,
+        "description": like.description,
+        **content_of(settings, parents),
+        "commands": [line.text for line in like.commands[inherited:]],
+    }
+    before = path.read_bytes() if is_file(path) else None
+    document.write(path, {key: said for key, said in content.items() if key not in NOTES or said})
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark else 1
-        problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "not YAML"
-        raise GptreplError(f"{path}:{line}: {problem}") from None
-    if node is None:
-        return
-    if not isinstance(node, yaml.MappingNode):
-        raise GptreplError(f"{path}:1: a profile is a list of `name: value` lines")
-    yield from pairs(node, path)
+        return read_beside(str(path), None)
+    except GptreplError:
+        if before is None:
+            path.unlink()
+        else:
+            document.replace(path, before)
+        raise
 
 
-def pairs(node: yaml.MappingNode, path: Path, depth: int = 1) -> Iterator[tuple[str, Any, int]]:
-    """Yield key, value and line of each entry of a mapping; a repeated key is an error."""
-    seen: dict[str, int] = {}
-    for key_node, value_node in node.value:
-        line = key_node.start_mark.line + 1
-        if not isinstance(key_node, yaml.ScalarNode):
-            raise GptreplError(f"{path}:{line}: a key is a word")
-        key = str(key_node.value)
-        if key in seen:
-            raise GptreplError(f"{path}:{line}: {key}: it is set twice, first in line {seen[key]}")
-        seen[key] = line
-        yield key, plain(value_node, path, depth), line
+def read_beside(name: str, beside: Path | None) -> Profile:
+    """Return the profile that the file *beside* means by *name*."""
+    path = locate(name, beside)
+    return parse(document.read(path, "the profile"), path)
 
 
-def plain(node: yaml.Node, path: Path, depth: int) -> Any:
-    """Return a node as text, None, list or dict; numbers stay as they were written."""
-    if depth > DEEPEST:
-        raise GptreplError(f"{path}:{node.start_mark.line + 1}: it is nested too deeply")
-    if isinstance(node, yaml.MappingNode):
-        return {key: value for key, value, _ in pairs(node, path, depth + 1)}
-    if isinstance(node, yaml.SequenceNode):
-        return [plain(item, path, depth + 1) for item in node.value]
-    written = str(node.value)
-    is_plain = isinstance(node, yaml.ScalarNode) and node.style is None
-    return None if is_plain and written.lower() in NOTHING else written
+def is_path(name: str) -> bool:
+    """Return whether a profile is called by the path of its file."""
+    return Path(name).suffix in SUFFIXES

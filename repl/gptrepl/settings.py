@@ -1,7 +1,8 @@
 """Settings: every value a session is under, checked, and where each one came from.
 
 A Settings is frozen; a change makes a new one or raises. Values come in layers, later ones win:
-default < profile < command line < typed.
+default < configuration < environment < profile < command line < typed. The first two are the
+user's own: the file config.yaml, and variables such as GPTREPL_TEMPERATURE.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Literal, get_type_hints
+from typing import Any, Literal, get_args, get_type_hints
 
 from . import chain, plugins
 from .api import Changes, GptreplError, Knob, Sampler, Text, knob
 from .values import OFF, convert, format_value, near, spelled
 
-Origin = Literal["default", "profile", "command line", "typed"]
-ORIGINS: tuple[Origin, ...] = ("default", "profile", "command line", "typed")
+Origin = Literal["default", "configuration", "environment", "profile", "command line", "typed"]
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+OF_USER: tuple[Origin, ...] = ("configuration", "environment")
+"""The origins that hold whatever the profile is."""
 DEFAULTS = {"temperature": 0.8, "top_k": 200}
 """The samplers that are on from the start, as in sample.py."""
 LAST_SEED = 2**64 - 1
@@ -87,14 +90,18 @@ class Settings:
         where the new profile says otherwise.
         """
         checked = {name: Settings().check(name, value) for name, value in changes.items()}
-        kept = {
-            origin: {name: layer[name] for name in layer if name not in checked}
-            for origin, layer in self.layers.items()
-        }
+        kept = self.of_user()
+        for origin in ("command line", "typed"):
+            layer = self.layers.get(origin, {})
+            kept[origin] = {name: layer[name] for name in layer if name not in checked}
         return dataclasses.replace(self.with_layers({**kept, "profile": checked}), profile=profile)
 
     def without_typed(self, *names: str) -> Settings:
         """Return these settings with the typed values of *names* (none given: all) forgotten."""
+    def of_user(self) -> dict[Origin, Changes]:
+        """Return the layers that come from the user's configuration and environment."""
+        return {origin: self.layers.get(origin, {}) for origin in OF_USER}
+
         typed = self.layers.get("typed", {})
         kept = {name: typed[name] for name in typed if names and name not in names}
         return self.with_layers({**self.layers, "typed": kept})
@@ -140,6 +147,13 @@ class Settings:
 
     @cached_property
     def active(self) -> tuple[tuple[str, Sampler], ...]:
+    def data(self, name: str) -> Any:
+        """Return the value of *name* exactly, as plain data that `check` makes it of again."""
+        if name not in FIELDS:
+            return chain.data(self.samplers.get(name) or chain.sampler_class(name)())
+        value = getattr(self, name)
+        return list(value) if isinstance(value, tuple) else value
+
         """The samplers that are on, with their names, in the order of the chain."""
         order = chain.arrange({*self.samplers, *self.chain}, self.chain)
         on = [name for name in order if name in self.samplers and chain.is_on(self.samplers[name])]
