@@ -30,17 +30,17 @@ wheel: .venv/installed-dev
 	cd build/wheel && sh ../../tests/wheel.sh venv/bin
 
 .venv/python:
-	@echo "making .venv: the packages take a minute to install"
-	$(PYTHON) -m venv .venv
-	touch $@
+	@echo "making .venv: the packages take a minute to install" >&2
+	@$(PYTHON) -m venv .venv
+	@touch $@
 
 .venv/installed: .venv/python pyproject.toml constraints.txt
-	$(PIP) install --constraint constraints.txt --editable .
-	touch $@
+	@$(PIP) install --constraint constraints.txt --editable .
+	@touch $@
 
 .venv/installed-dev: .venv/python pyproject.toml constraints.txt
-	$(PIP) install --constraint constraints.txt --editable '.[dev]'
-	touch $@ .venv/installed
+	@$(PIP) install --constraint constraints.txt --editable '.[dev]'
+	@touch $@ .venv/installed
 
 clean:
 	rm -rf .venv build dist

@@ -157,6 +157,8 @@ def test_show_tells_every_value_and_its_origin(session):
     assert rows["top_p"] == ("0.9", "typed")
     assert rows["max_new_tokens"] == ("2", "command line")
     assert rows["seed"] == ("1337", "default")
+    assert rows["device"] == ("auto (cpu)", "default")
+    assert rows["model"] == ("fake", "default")
     assert table(session, ":show temp").rows == (("temperature", "0.9", "profile creative"),)
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 from . import chain as chains
 from . import plugins, profiles
 from .api import Choices, Event, GptreplError, Notice, Table, Text, command
-from .commands import find, first_line, known, split
+from .command import first_line
+from .commands import find, known, split
 from .loading import known_sources
 from .prompts import read_prompt
 from .session import Session
@@ -109,13 +110,17 @@ def show(session: Session, *names: SettingName) -> Iterator[Event]:
     """
     settings = session.settings
     chosen = [proper(name) for name in names] or [*FIELDS, *settings.samplers]
-    rows = []
-    for name in chosen:
-        value = session.source if name == "model" else settings.value(name)
-        rows.append((name, value, settings.origin(name)))
+    rows = [(name, in_force(session, name), settings.origin(name)) for name in chosen]
     if not names or "profile" in names:
         rows.insert(0, ("profile", settings.profile, ""))
     yield Table(("setting", "value", "from"), tuple(rows))
+
+
+def in_force(session: Session, name: str) -> str:
+    """Return the value of a setting, and what it came to where it was left to the machine."""
+    value = session.source if name == "model" else session.settings.value(name)
+    chosen = session.loaded and {"device": session.loaded.device, "dtype": session.loaded.dtype}
+    return f"auto ({chosen[name]})" if value == "auto" and chosen and name in chosen else value
 
 
 def reset(session: Session, *names: SettingName) -> Iterator[Event]:
