@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,9 +20,20 @@ class GptreplError(Exception):
     """An error the user can fix: one line that names the thing, the value and the way out."""
 
 
+    status: ClassVar[int] = 1
+    """The exit status of a script that it ends."""
+
 class LoadError(GptreplError):
     """No model could be made of a source; whatever was in memory before is still there."""
 
+
+    status = 3
+
+
+class ExpectationError(GptreplError):
+    """What a script expected did not come true."""
+
+    status = 4
 
 Text = NewType("Text", str)
 """A text that is taken as it stands, spaces and all."""
@@ -192,7 +203,7 @@ class Choices:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def command(*aliases: str) -> Callable[[F], F]:
+def command(*aliases: str, verbs: Mapping[str, Callable[..., Any]] = {}) -> Callable[[F], F]:
     """Mark a function as a colon command with more names than its entry point's.
 
     A command takes the session and typed arguments and yields events. The annotations parse
@@ -209,10 +220,12 @@ def command(*aliases: str) -> Callable[[F], F]:
 # --- what a session says ------------------------------------------------------------------------
 
 
+    Where the first word is one of *verbs*, that function runs on the other words.
 @dataclass(frozen=True)
 class SampleStarted:
     """A sample begins; its text starts with the prompt."""
 
+        function.verbs = verbs  # type: ignore[attr-defined]
     index: int
     prompt: str
     seed: int
@@ -275,6 +288,13 @@ class Table:
 @dataclass(frozen=True)
 class Progress:
     """Long work goes on: *done* of *total* (None: unknown); it is over when they are equal."""
+
+@dataclass(frozen=True)
+class Failure(Notice):
+    """An error after which the lines of a script go on, as `:on-error continue` asks."""
+
+    status: int = 1
+
 
     what: str
     done: int

@@ -1,0 +1,166 @@
+"""What a colon command is: a function with typed arguments, or a setting or sampler by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, get_origin
+
+from . import chain, plugins
+from .api import Event, Notice, Text
+from .arguments import Candidate, parse, signature_of, unquoted, usage_of
+from .loading import known_sources
+from .session import Session
+from .settings import FIELDS, HINTS
+from .values import choices, describe, metavar
+
+OFFERS: dict[str, Callable[[], Iterable[str]]] = {
+    "device": lambda: ("auto", "cpu", "cuda", "mps"),
+    "model": known_sources,
+    "tokenizer": lambda: ("auto", *plugins.installed("tokenizers")),
+}
+"""What Tab offers for settings whose annotation does not say it."""
+
+
+class Command(Protocol):
+    """What the shell knows of a colon command."""
+
+    @property
+    def name(self) -> str:
+        """The name it is listed under, without the colon."""
+        ...
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names."""
+        ...
+
+    @property
+    def usage(self) -> str:
+        """What can be typed: `:load [SOURCE]`."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """What it does; the first line says it all."""
+        ...
+
+    def run(self, session: Session, text: str) -> Iterator[Event]:
+        """Do it; *text* is what stood behind the name."""
+        ...
+
+    def complete(self, session: Session, text: str) -> Iterator[Candidate]:
+        """Yield what the last word of *text* could become."""
+        ...
+
+
+@dataclass(frozen=True)
+class FunctionCommand:
+    """A command that is a function: its annotations parse, its docstring is the help."""
+
+    name: str
+    function: Callable[..., Iterator[Event]]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names, as `gptrepl.api.command` marked them."""
+        return tuple(getattr(self.function, "aliases", ()))
+
+    @property
+    def verbs(self) -> dict[str, FunctionCommand]:
+        """The commands that its first word can choose instead, by that word."""
+        marked = getattr(self.function, "verbs", {}).items()
+        return {verb: FunctionCommand(f"{self.name} {verb}", found) for verb, found in marked}
+
+    @property
+    def usage(self) -> str:
+        """Its name and its parameters in capitals; those with a default in brackets."""
+        return f":{self.name}{usage_of(self.function)}"
+
+    @property
+    def help(self) -> str:
+        """Its docstring, and a line for each of its verbs."""
+        lines = [f"{verb.usage}: {first_line(verb.help)}" for verb in self.verbs.values()]
+        return "\n\n".join([signature_of(self.function).help, *lines])
+
+    def run(self, session: Session, text: str) -> Iterator[Event]:
+        """Parse *text* by the annotations and call the function."""
+        word, _, rest = text.strip().partition(" ")
+        if word in self.verbs:
+            yield from self.verbs[word].run(session, rest)
+            return
+        arguments = parse(self.function, self.name, text)
+        yield from self.function(session, *arguments) or ()
+
+    def complete(self, session: Session, text: str) -> Iterator[Candidate]:
+        """Yield what the parameter under the last word allows."""
+        word, _, rest = text.lstrip().partition(" ")
+        if word in self.verbs and text.lstrip() != word:
+            yield from self.verbs[word].complete(session, rest)
+            return
+        if not rest:
+            for verb, found in self.verbs.items():
+                if verb.startswith(word):
+                    yield Candidate(verb, len(word), first_line(found.help))
+        yield from signature_of(self.function).complete(session, text)
+
+
+@dataclass(frozen=True)
+class SettingCommand:
+    """The command of a setting or sampler: alone it shows the value, with one it sets it."""
+
+    name: str
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Its other names, from the field or the sampler's class."""
+        return FIELDS[self.name].aliases if self.name in FIELDS else chain.aliases(self.name)
+
+    @property
+    def usage(self) -> str:
+        """Its name and the fields it takes."""
+        if self.name in FIELDS:
+            return f":{self.name} [{metavar(HINTS[self.name], FIELDS[self.name])}]"
+        return f":{self.name} [{chain.usage_of(self.name)}]"
+
+    @property
+    def help(self) -> str:
+        """What the field or the sampler says about itself, and the values it takes."""
+        if self.name in FIELDS:
+            limits = FIELDS[self.name]
+            text = limits.help[0].upper() + limits.help[1:] + "."
+            return f"{text}\n\nIt takes {describe(HINTS[self.name], limits)}."
+        return chain.help_of(self.name)
+
+    def run(self, session: Session, text: str) -> Iterator[Event]:
+        """Show the value, or set it and say what it is now."""
+        if not text.strip():
+            origin = session.settings.origin(self.name)
+            yield Notice(f"{self.name} {session.settings.value(self.name)} ({origin})")
+            return
+        yield from session.apply(session.settings.but("typed", **{self.name: self._read(text)}))
+        yield Notice(f"{self.name} {session.settings.value(self.name)}")
+
+    def _read(self, text: str) -> Any:
+        if self.name not in FIELDS:
+            return chain.read(self.name, text)
+        if get_origin(HINTS[self.name]) is tuple:  # a list is read by its own rule
+            return text.strip()
+        return unquoted(text if HINTS[self.name] is Text else text.strip())
+
+    def complete(self, session: Session, text: str) -> Iterator[Candidate]:  # noqa: ARG002
+        """Yield the words that the value can be."""
+        word = text.rpartition(" ")[2]
+        if self.name in FIELDS:
+            words = OFFERS.get(self.name, lambda: choices(HINTS[self.name]))()
+            offered = dict.fromkeys(words, "")
+        else:
+            offered = chain.offers(self.name, is_first=word == text)
+        for choice, help in offered.items():
+            if choice.startswith(word):
+                yield Candidate(choice, len(word), help)
+
+
+def first_line(help: str) -> str:
+    """Return the first paragraph of a help text on one line."""
+    return " ".join(help.partition("\n\n")[0].split())
