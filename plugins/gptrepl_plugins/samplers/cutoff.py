@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
+from gptrepl_plugins.samplers.entropy import entropy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
-
-LOWEST = -3.4028234663852886e38
-"""The float32 nearest to -inf."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +57,8 @@ class Eta:
         """Return the logits with those below the bound removed."""
         if self.eta == 0:
             return logits
-        normalised = logits - logits.logsumexp(-1)
-        entropy = -(normalised.clamp(min=LOWEST) * normalised.softmax(-1)).sum(-1)
         epsilon = logits.new_tensor(self.eta)
-        bound = epsilon.minimum(epsilon.sqrt() * (-entropy).exp())
+        bound = epsilon.minimum(epsilon.sqrt() * (-entropy(logits)).exp())
         return _without(logits, logits.softmax(-1) < bound, self.min_tokens_to_keep)
 
 

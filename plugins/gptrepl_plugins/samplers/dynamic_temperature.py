@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
+from gptrepl_plugins.samplers.entropy import entropy
 from gptrepl_plugins.samplers.temperature import Temperature
 
 if TYPE_CHECKING:
@@ -44,9 +45,7 @@ class DynamicTemperature:
         count = int((logits > float("-inf")).sum())
         if count < 2:
             return logits
-        logarithms = logits.log_softmax(-1)
-        entropy = -float((logarithms * logarithms.exp()).nansum())
-        unsure = min(1.0, max(0.0, entropy / math.log(count)))
+        unsure = min(1.0, max(0.0, float(entropy(logits)) / math.log(count)))
         low = max(0.0, self.temperature - self.range)
         high = self.temperature + self.range
         return Temperature(low + (high - low) * unsure**self.exponent)(logits, ids)

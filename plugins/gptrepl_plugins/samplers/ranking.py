@@ -70,6 +70,13 @@ def not_below(logits: Tensor, least: Tensor) -> Tensor:
     return torch.nn.functional.threshold(logits, below, -torch.inf)
 
 
+def count_below(rising: Tensor, bound: float, *, inclusive: bool = False) -> int:
+    """Return how many of the *rising* numbers are below *bound*, or equal to it if *inclusive*."""
+    import torch
+
+    return int(torch.searchsorted(rising, rising.new_tensor(bound), right=inclusive))
+
+
 def _integers(values: Tensor) -> Tensor:
     import torch
 

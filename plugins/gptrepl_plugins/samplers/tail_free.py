@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
-from gptrepl_plugins.samplers.ranking import ascending, not_below
+from gptrepl_plugins.samplers.ranking import ascending, count_below, not_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,8 +39,8 @@ class TailFree:
         ranked = ascending(logits)
         ranked = ranked[int((ranked == float("-inf")).sum()) :].flip(0)
         curve = ranked.double().softmax(-1).diff().diff().abs()
-        total = curve.sum()
+        total = float(curve.sum())
         if total == 0:
             return logits
-        stay = int((curve.cumsum(-1) <= self.tail_free * total).sum())
+        stay = count_below(curve.cumsum(-1), self.tail_free * total, inclusive=True)
         return not_below(logits, ranked[stay])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
+from gptrepl_plugins.samplers.entropy import entropy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 CANDIDATES = 100
 """So many of the most likely tokens are looked at."""
-LOWEST = -3.4028234663852886e38
-"""The float32 nearest to -inf."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class TopH:
     down while the sum of -p ln p is <= h * H; the first always stays. Baghaei Potraghloo et al.
     2025, arXiv 2509.02510. 0 <= h <= 1; off at 0.
 
-    At 1, where transformers has it too, the 100 most likely tokens stay, less a last one that
-    rounding may take.
+    At 1, where transformers has it too, the 100 most likely tokens stay, less a last one
+    that rounding may take.
     """
 
     top_h: float = knob(0.0, help="the share of the entropy that stays; 0 is off", ge=0, le=1)
@@ -40,11 +39,9 @@ class TopH:
         if self.top_h == 0:
             return logits
         best, places = logits.topk(min(CANDIDATES, len(logits)))
-        normalised = best - best.logsumexp(-1)
-        probabilities = normalised.softmax(-1)
-        entropy = -(normalised.clamp(min=LOWEST) * probabilities).sum(-1)
+        probabilities = (best - best.logsumexp(-1)).softmax(-1)
         parts = -probabilities * probabilities.log()
-        stays = parts.cumsum(-1) <= entropy * self.top_h
+        stays = parts.cumsum(-1) <= entropy(best) * self.top_h
         stays[0] = True
         kept = logits.new_full(logits.shape, float("-inf"))
         kept[places[stays]] = best[stays]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
-from gptrepl_plugins.samplers.ranking import ascending, not_below
+from gptrepl_plugins.samplers.ranking import ascending, count_below, not_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,8 @@ class TopP:
         if self.top_p == 1:
             return logits
         ranked = ascending(logits)
-        gone = int((ranked.softmax(-1).cumsum(-1) <= 1 - self.top_p).sum())
+        cumulative = ranked.softmax(-1).cumsum(-1)
+        gone = count_below(cumulative, 1 - self.top_p, inclusive=True)
         gone = max(0, min(gone, len(logits) - self.min_tokens_to_keep))
         if gone and ranked[gone - 1] == ranked[gone]:
             return logits.index_fill(0, logits.sort().indices[:gone], float("-inf"))

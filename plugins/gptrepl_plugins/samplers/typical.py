@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gptrepl.api import Stage, knob
-from gptrepl_plugins.samplers.ranking import nearest
+from gptrepl_plugins.samplers.ranking import count_below, is_quick, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torch import Tensor
+
+ROUNDING = 1.3e-7
+"""Sums nearer to each other than that may be equal but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,20 @@ class Typical:
         entropy = (distances * (-distances).exp_()).nansum(-1)
         distances.sub_(entropy).abs_()
         ranked, places = nearest(distances)
-        ordered = logits.new_full(logits.shape, float("-inf"))
-        ordered[: len(places)] = logits.index_select(0, places)
-        cumulative = ordered.softmax(-1).cumsum(-1)
-        last = min(int((cumulative < self.typical_p).sum()), len(places) - 1)
+        last, is_close = self.reach(logits, places)
+        if is_close and not is_quick(distances):
+            # Equal distances in another order may round the sum to the other side of the share.
+            ranked, places = distances.sort()
+            last, _ = self.reach(logits, places)
         gone = distances > ranked[last]
         gone[places[: self.min_tokens_to_keep]] = False
         return logits.masked_fill(gone, float("-inf"))
+
+    def reach(self, logits: Tensor, places: Tensor) -> tuple[int, bool]:
+        """Return which of the *places* reaches the share, and whether rounding decides it."""
+        ordered = logits.new_full(logits.shape, float("-inf"))
+        ordered[: len(places)] = logits.index_select(0, places)
+        cumulative = ordered.softmax(-1).cumsum(-1)
+        last = min(count_below(cumulative, self.typical_p), len(places) - 1)
+        around = cumulative[max(0, last - 1) : last + 1]
+        return last, bool(((around - self.typical_p).abs() < ROUNDING).any())
