@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol, TypeVar
 
@@ -19,13 +20,12 @@ Stage = Literal["penalty", "temperature", "truncation", "selection"]
 class GptreplError(Exception):
     """An error the user can fix: one line that names the thing, the value and the way out."""
 
-
     status: ClassVar[int] = 1
     """The exit status of a script that it ends."""
 
+
 class LoadError(GptreplError):
     """No model could be made of a source; whatever was in memory before is still there."""
-
 
     status = 3
 
@@ -34,6 +34,7 @@ class ExpectationError(GptreplError):
     """What a script expected did not come true."""
 
     status = 4
+
 
 Text = NewType("Text", str)
 """A text that is taken as it stands, spaces and all."""
@@ -72,7 +73,10 @@ class Model(Protocol):
 
 
 class Tokenizer(Protocol):
-    """Text to ids, and each id back to the bytes it stands for."""
+    """Text to ids, and each id back to the bytes it stands for.
+
+    It may have `end: int | None`, the id with which a text ends, for the setting `stop_at_end`.
+    """
 
     @property
     def vocab_size(self) -> int:
@@ -200,6 +204,14 @@ class Choices:
     paths: bool = False
 
 
+class Console(Protocol):
+    """The terminal a command may borrow: `session.console`, None where there is none."""
+
+    def lent(self) -> AbstractContextManager[None]:
+        """Give the terminal to another program for as long as the context lasts."""
+        ...
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -208,10 +220,12 @@ def command(*aliases: str, verbs: Mapping[str, Callable[..., Any]] = {}) -> Call
 
     A command takes the session and typed arguments and yields events. The annotations parse
     what is typed, the docstring is the help. A plain function without this mark is one too.
+    Where the first word is one of *verbs*, that function runs on the other words.
     """
 
     def mark(function: F) -> F:
         function.aliases = aliases  # type: ignore[attr-defined]
+        function.verbs = verbs  # type: ignore[attr-defined]
         return function
 
     return mark
@@ -220,12 +234,10 @@ def command(*aliases: str, verbs: Mapping[str, Callable[..., Any]] = {}) -> Call
 # --- what a session says ------------------------------------------------------------------------
 
 
-    Where the first word is one of *verbs*, that function runs on the other words.
 @dataclass(frozen=True)
 class SampleStarted:
     """A sample begins; its text starts with the prompt."""
 
-        function.verbs = verbs  # type: ignore[attr-defined]
     index: int
     prompt: str
     seed: int
@@ -245,8 +257,9 @@ class Token:
     logprob: float
 
 
-Ending = Literal["length", "interrupted", "failed"]
-"""Why a sample ended: it is as long as asked for, it was stopped, an error cut it short."""
+Ending = Literal["length", "stop", "interrupted", "failed"]
+"""Why a sample ended: it is as long as asked for, it came to a stop string or to the end of the
+text, the user stopped it, an error cut it short."""
 
 
 @dataclass(frozen=True)
@@ -277,6 +290,13 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Failure(Notice):
+    """An error after which the lines of a script go on, as `:on-error continue` asks."""
+
+    status: int = 1
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows of text under column names; the front end lays them out."""
 
@@ -288,13 +308,6 @@ class Table:
 @dataclass(frozen=True)
 class Progress:
     """Long work goes on: *done* of *total* (None: unknown); it is over when they are equal."""
-
-@dataclass(frozen=True)
-class Failure(Notice):
-    """An error after which the lines of a script go on, as `:on-error continue` asks."""
-
-    status: int = 1
-
 
     what: str
     done: int

@@ -96,12 +96,12 @@ class Settings:
             kept[origin] = {name: layer[name] for name in layer if name not in checked}
         return dataclasses.replace(self.with_layers({**kept, "profile": checked}), profile=profile)
 
-    def without_typed(self, *names: str) -> Settings:
-        """Return these settings with the typed values of *names* (none given: all) forgotten."""
     def of_user(self) -> dict[Origin, Changes]:
         """Return the layers that come from the user's configuration and environment."""
         return {origin: self.layers.get(origin, {}) for origin in OF_USER}
 
+    def without_typed(self, *names: str) -> Settings:
+        """Return these settings with the typed values of *names* (none given: all) forgotten."""
         typed = self.layers.get("typed", {})
         kept = {name: typed[name] for name in typed if names and name not in names}
         return self.with_layers({**self.layers, "typed": kept})
@@ -145,8 +145,6 @@ class Settings:
             return quoted(value)
         return format_value(value) or ("by stage" if name == "chain" else "auto")
 
-    @cached_property
-    def active(self) -> tuple[tuple[str, Sampler], ...]:
     def data(self, name: str) -> Any:
         """Return the value of *name* exactly, as plain data that `check` makes it of again."""
         if name not in FIELDS:
@@ -154,6 +152,8 @@ class Settings:
         value = getattr(self, name)
         return list(value) if isinstance(value, tuple) else value
 
+    @cached_property
+    def active(self) -> tuple[tuple[str, Sampler], ...]:
         """The samplers that are on, with their names, in the order of the chain."""
         order = chain.arrange({*self.samplers, *self.chain}, self.chain)
         on = [name for name in order if name in self.samplers and chain.is_on(self.samplers[name])]
