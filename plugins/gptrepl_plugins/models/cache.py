@@ -7,7 +7,7 @@ layer. Whatever interrupts a pass, what the cache says of itself stays true.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +21,18 @@ Index = slice | Tensor
 _SMALLEST = 64  # places allocated at first; doubled until the block is reached
 
 
+class _Layer(NamedTuple):
+    """Room in one layer: key and value of a token side by side, so that one copy writes both.
+
+    *both* is (slots, places, 2 * n_embd); *keys* and *values* are views of it by head,
+    (slots, head, places, size).
+    """
+
+    both: Tensor
+    keys: Tensor
+    values: Tensor
+
+
 class Cache:
     """Room for the keys and values of some rows, none of them longer than block_size."""
 
@@ -29,9 +41,7 @@ class Cache:
         self.rows: list[list[int]] = []
         self._like = like
         self._config = config
-        # For each layer (slots, places, 2 * n_embd): key and value of a token side by side, so
-        # that one copy writes both.
-        self._layers = [self._room(0, 0) for _ in range(config.n_layer)]
+        self._layers = [self._layer(0, 0) for _ in range(config.n_layer)]
 
     def seat(self, rows: Sequence[list[int]]) -> list[int]:
         """Give row i the slot i; return how many ids of each row that slot already holds.
@@ -51,17 +61,19 @@ class Cache:
 
     def write(self, layer: int, at: tuple[Index, Index], kv: Tensor) -> None:
         """Store keys and values, shape (slots, places, 2 * n_embd), at an index of both."""
-        self._layers[layer][at] = kv
+        self._layers[layer].both[at] = kv
 
     def read(self, layer: int, slots: Index, length: int) -> tuple[Tensor, Tensor]:
         """Return keys and values of the first *length* places, each (slots, head, length, size)."""
-        held = self._layers[layer][slots, :length]
-        heads = held.view(held.shape[0], length, 2, self._config.n_head, -1)
-        return heads[:, :, 0].transpose(1, 2), heads[:, :, 1].transpose(1, 2)
+        held = self._layers[layer]
+        return held.keys[slots, :, :length], held.values[slots, :, :length]
 
-    def _room(self, slots: int, places: int) -> Tensor:
+    def _layer(self, slots: int, places: int) -> _Layer:
         # Zeros: what a mask hides is still multiplied, and chance memory may hold a nan.
-        return self._like.new_zeros(slots, places, 2 * self._config.n_embd)
+        head, width = self._config.n_head, self._config.n_embd
+        both = self._like.new_zeros(slots, places, 2 * width)
+        heads = both.view(slots, places, 2, head, width // head).transpose(1, 3)
+        return _Layer(both, heads[:, :, 0], heads[:, :, 1])
 
     def _follows(self, rows: Sequence[list[int]]) -> bool:
         """Whether each row is what its slot holds and one id more: a decoding step."""
@@ -72,37 +84,29 @@ class Cache:
 
     def _reseat(self, rows: Sequence[list[int]]) -> None:
         """Bring to slot i the longest prefix of row i that any slot holds."""
-        found = [self._find(row) for row in rows]
+        found = [find(self.rows, row) for row in rows]
         slots = [slot for slot, _ in found]
         if slots != list(range(len(self.rows))):
             self._move(slots, max((length for _, length in found), default=0))
         self.rows = [row[:length] for row, (_, length) in zip(rows, found, strict=True)]
-
-    def _find(self, row: list[int]) -> tuple[int, int]:
-        """Return (slot, length) of the longest prefix held, with the last id left out."""
-        slot, longest = 0, 0
-        for number, held in enumerate(self.rows):
-            length = min(_shared(held, row), len(row) - 1)
-            if length > longest:
-                slot, longest = number, length
-        return slot, longest
 
     def _move(self, slots: list[int], length: int) -> None:
         """Make slot i what slot slots[i] was, as far as *length* places."""
         self.rows = []  # nothing is held until every layer has moved
         index = torch.tensor(slots, device=self._like.device)
         for number, layer in enumerate(self._layers):
-            moved = self._room(len(slots), self._places(length))
+            moved = self._layer(len(slots), self._places(length))
             if length:
-                moved[:, :length] = layer[index, :length]
+                moved.both[:, :length] = layer.both[index, :length]
             self._layers[number] = moved
 
     def _grow(self, length: int) -> None:
         """Make room for rows of *length* ids."""
         for number, layer in enumerate(self._layers):
-            if layer.shape[1] < length:
-                grown = self._room(layer.shape[0], self._places(length))
-                grown[:, : layer.shape[1]] = layer
+            slots, places, _ = layer.both.shape
+            if places < length:
+                grown = self._layer(slots, self._places(length))
+                grown.both[:, :places] = layer.both
                 self._layers[number] = grown
 
     def _places(self, length: int) -> int:
@@ -111,6 +115,16 @@ class Cache:
         while places < length:
             places *= 2
         return min(places, self._config.block_size)
+
+
+def find(held: Sequence[list[int]], row: list[int]) -> tuple[int, int]:
+    """Return (number, length) of the longest prefix of *row* among *held*, its last id left out."""
+    best, longest = 0, 0
+    for number, one in enumerate(held):
+        length = min(_shared(one, row), len(row) - 1)
+        if length > longest:
+            best, longest = number, length
+    return best, longest
 
 
 def _shared(one: list[int], other: list[int]) -> int:

@@ -156,8 +156,8 @@ def test_room_not_yet_written_is_never_seen(small: GPT) -> None:
     small.logits([[1]])
     decoder = small._decoder
     assert decoder is not None
-    room = decoder._cache._room(2, 8)
-    assert not room.any()  # a nan there would go through the mask of rows of unequal length
+    room = decoder._cache._layer(2, 8)
+    assert not room.both.any()  # a nan there would go through the mask of rows of unequal length
 
 
 def test_rows_are_not_kept_or_changed(small: GPT) -> None:

@@ -1,0 +1,116 @@
+"""A causal language model of transformers as a pure function of token ids.
+
+Its cache shows only as speed: rows are found again by their longest common prefix with the rows
+of the last call. Past the context a row is cropped to its last ids and computed afresh, as
+everywhere in gptrepl.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gptrepl.api import GptreplError
+from gptrepl_plugins.models import threads
+from gptrepl_plugins.models.prefixes import Prefixes
+
+_CACHES = ("cache", "past_key_values")
+
+
+class CausalModel:
+    """A `gptrepl.api.Model` made of an `AutoModelForCausalLM`."""
+
+    def __init__(self, network: Any):
+        """Take a network that is ready to be used, on whatever devices it lies."""
+        self.network = network
+        self.threads: int | None = None
+        """How many threads `logits` runs on; None: as many as torch has."""
+        config = network.config.get_text_config(decoder=True)
+        head = network.get_output_embeddings()
+        self.vocab_size: int = config.vocab_size if head is None else head.weight.shape[0]
+        self.block_size = _context(config)
+        self._takes = set(inspect.signature(network.forward).parameters)
+        # transformers called it past_key_values before
+        self._cache_name = next((name for name in _CACHES if name in self._takes), None)
+        self._prefixes = _prefixes(config) if self._cache_name else None
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
+
+        Raise GptreplError for an empty row and for an id outside the vocabulary.
+        """
+        if self.threads is not None:
+            threads.use(self.threads)
+        seen = [tuple(row if self.block_size is None else row[-self.block_size :]) for row in rows]
+        self._check(seen)
+        numbers: dict[tuple[int, ...], int] = {}
+        number = [numbers.setdefault(row, len(numbers)) for row in seen]
+        distinct = [list(row) for row in numbers]
+        if (self._prefixes and self._prefixes.movable) or len(set(map(len, distinct))) == 1:
+            logits = self._last(distinct)
+        else:  # such a network may take padding for ids
+            logits = torch.cat([self._last([row]) for row in distinct])
+        return logits if len(distinct) == len(seen) else logits[number]
+
+    def _last(self, rows: list[list[int]]) -> Tensor:
+        """Return the float32 logits after each of these distinct rows."""
+        width = max(map(len, rows))
+        new = self._prefixes.seat(rows) if self._prefixes else width
+        padding = [width - len(row) for row in rows]
+        ids = [[0] * (new - len(row)) + row[-new:] for row in rows]
+        places = [[max(at - pad, 0) for at in range(width - new, width)] for pad in padding]
+        given: dict[str, Any] = {"input_ids": self._tensor(ids)}
+        given["position_ids"] = self._tensor(places)
+        if any(padding):
+            mask = [[0] * pad + [1] * (width - pad) for pad in padding]
+            given["attention_mask"] = self._tensor(mask)
+        given |= {"logits_to_keep": 1, "use_cache": self._prefixes is not None}
+        given = {name: value for name, value in given.items() if name in self._takes}
+        if self._prefixes and self._cache_name:
+            given[self._cache_name] = self._prefixes.cache
+        logits: Tensor = self.network(**given).logits[:, -1].float()
+        if self._prefixes:
+            self._prefixes.keep(rows)
+        return logits
+
+    def _tensor(self, values: list[list[int]]) -> Tensor:
+        return torch.tensor(values, device=self.network.get_input_embeddings().weight.device)
+
+    def _check(self, rows: Sequence[Sequence[int]]) -> None:
+        """Refuse what a network would answer with an index error, or not at all."""
+        if not all(rows):
+            raise GptreplError("a row holds no ids: a model continues at least one")
+        known = self.network.get_input_embeddings().weight.shape[0]
+        for row in rows:
+            for token in (min(row), max(row)):
+                if not 0 <= token < known:
+                    raise GptreplError(f"id {token} is outside the model's vocabulary of {known}")
+
+
+def _context(config: Any) -> int | None:
+    """Return the longest row that a network was made for; None: its configuration has none."""
+    for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+        size = getattr(config, name, None)
+        if isinstance(size, int) and size > 0:
+            return size
+    return None
+
+
+def _prefixes(config: Any) -> Prefixes:
+    """Return an empty cache of the kind that a network needs.
+
+    Where every layer holds a key and a value for each id, all of them are kept, those before a
+    sliding window too: what is dropped cannot be gone back to.
+    """
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+    kinds = {type(layer) for layer in DynamicCache(config=config).layers}
+    if kinds <= {DynamicLayer, DynamicSlidingWindowLayer}:
+        return Prefixes(DynamicCache, movable=True)
+    return Prefixes(lambda: DynamicCache(config=config), movable=False)
