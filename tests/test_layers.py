@@ -17,7 +17,7 @@ PLUGINS = ROOT / "plugins/gptrepl_plugins"
 ORDER = [
     ["__init__"],
     ["api"],
-    ["values", "plugins", "chain", "devices", "settings", "document"],
+    ["values", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["profiles", "generate", "records"],
     ["prompts", "loading", "samples", "session", "streams"],
     ["arguments", "command", "commands"],

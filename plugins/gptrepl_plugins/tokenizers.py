@@ -69,6 +69,8 @@ class CharTokenizer:
 class TiktokenTokenizer:
     """The byte-pair encoding of GPT-2, 50,257 ids; `<|endoftext|>` is one of them, 50256."""
 
+    end = 50256
+
     def __init__(self, path: str = ""):
         """Read the tables from tiktoken's cache, or download them; *path* is not used."""
         if path:

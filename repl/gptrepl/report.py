@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from .api import GptreplError, SampleEnded
 
-ENDINGS = {"length": "", "interrupted": "interrupted, ", "failed": "failed, "}
+ENDINGS = {
+    "length": "",
+    "stop": "stopped, ",
+    "interrupted": "interrupted, ",
+    "failed": "failed, ",
+}
 
 
 def summary(ended: SampleEnded) -> str:

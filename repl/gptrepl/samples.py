@@ -12,6 +12,7 @@ from . import chain
 from .api import Ending, Event, GptreplError, SampleEnded, SampleStarted, Token
 from .loading import Loaded
 from .settings import Settings
+from .stops import Watch
 
 if TYPE_CHECKING:
     import torch
@@ -23,11 +24,19 @@ class Sample:
     """One sample: its prompt, its seed and the text so far.
 
     The texts of its events, joined, are the decoding of all the bytes, however characters
-    split over tokens; bytes that are no UTF-8 become one U+FFFD as in any decoder.
+    split over tokens; bytes that are no UTF-8 become one U+FFFD as in any decoder. One of
+    *stops* ends it, and so does the token *end*; neither they nor what follows are part of it.
     """
 
     def __init__(
-        self, index: int, prompt: str, ids: Sequence[int], seed: int, loaded: Loaded
+        self,
+        index: int,
+        prompt: str,
+        ids: Sequence[int],
+        seed: int,
+        loaded: Loaded,
+        stops: Sequence[str] = (),
+        end: int | None = None,
     ) -> None:
         self.index = index
         self.prompt = prompt
@@ -37,11 +46,18 @@ class Sample:
         self._loaded = loaded
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pieces = [prompt]
+        self._watch = Watch(stops)
+        self._end = end
 
     @property
     def text(self) -> str:
         """All of it so far, prompt included."""
         return "".join(self._pieces)
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether it came to a stop string or to the end of the text."""
+        return bool(self._watch.found) or (self._end in self.tokens[-1:])
 
     def start(self) -> SampleStarted:
         """Return the event that opens it."""
@@ -49,14 +65,20 @@ class Sample:
 
     def add(self, token: int, logprob: float) -> Token:
         """Return the event of one token drawn, with the characters it completes."""
-        piece = self._decoder.decode(self._loaded.tokenizer.token_bytes(token))
         self.tokens.append(token)
+        piece = ""
+        if token != self._end:
+            decoded = self._decoder.decode(self._loaded.tokenizer.token_bytes(token))
+            piece = self._watch.add(decoded)
         self._pieces.append(piece)
         return Token(self.index, token, piece, logprob)
 
     def end(self, ending: Ending, seconds: float) -> SampleEnded:
-        """Return the event that closes it, with what was left of a split character."""
-        tail = self._decoder.decode(b"", final=True)
+        """Return the event that closes it, with what was held back and is part of it after all.
+
+        *ending* says why, where it has not stopped by itself.
+        """
+        tail = "" if self._watch.found else self._watch.held + self._decoder.decode(b"", final=True)
         self._pieces.append(tail)
         block_size = self._loaded.model.block_size
         context = len(self.ids) + len(self.tokens)
@@ -69,7 +91,7 @@ class Sample:
             seed=self.seed,
             context=context if block_size is None else min(context, block_size),
             block_size=block_size,
-            ending=ending,
+            ending="stop" if self.has_stopped else ending,
         )
 
 
@@ -82,10 +104,14 @@ class InOrder:
     def __init__(self) -> None:
         self._turn = 0
         self._waiting: defaultdict[int, deque[Event]] = defaultdict(deque)
+        self.ended: set[int] = set()
+        """The samples whose end has come."""
 
     def put(self, event: SampleStarted | Token | SampleEnded) -> Iterator[Event]:
         """Yield the events whose turn it is once *event* has come."""
         self._waiting[event.index].append(event)
+        if isinstance(event, SampleEnded):
+            self.ended.add(event.index)
         while queue := self._waiting[self._turn]:
             ready = queue.popleft()
             if isinstance(ready, SampleEnded):
@@ -121,7 +147,8 @@ def draw(
 ) -> Generator[Event]:
     """Yield the events of *samples*, each drawn by its row, all of them decoded as one batch.
 
-    An interrupt or an error ends the samples with what they have, and is raised after that.
+    A sample that stops ends at once; the others go on. An interrupt or an error ends the samples
+    with what they have, and is raised after that.
     """
     from .generate import generate
 
@@ -133,12 +160,17 @@ def draw(
             yield from in_order.put(sample.start())
         known = loaded.tokenizer.vocab_size
         for pick in generate(loaded.model, rows, settings.max_new_tokens, known):
-            yield from in_order.put(samples[pick.row].add(pick.token, pick.logprob))
+            sample = samples[pick.row]
+            yield from in_order.put(sample.add(pick.token, pick.logprob))
+            if sample.has_stopped:
+                rows[pick.row].done = True
+                yield from in_order.put(sample.end("stop", time.perf_counter() - began))
     except KeyboardInterrupt as interrupt:
         stopped, ending = interrupt, "interrupted"
     except GptreplError as error:
         stopped, ending = error, "failed"
     for sample in samples:
-        yield from in_order.put(sample.end(ending, time.perf_counter() - began))
+        if sample.index not in in_order.ended:
+            yield from in_order.put(sample.end(ending, time.perf_counter() - began))
     if stopped is not None:
         raise stopped

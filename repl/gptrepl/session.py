@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from . import chain
+from . import chain, stops
 from .api import Event, GptreplError, Notice
 from .loading import Loaded, Loading, source_of
 from .prompts import start_of
@@ -156,14 +156,16 @@ class Session:
         first = settings.seed
         if not isinstance(first, int):
             first = secrets.randbelow(2**32)
+        end = stops.end_of(loaded.tokenizer) if settings.stop_at_end else None
         samples: list[Sample] = []
         for prompt in prompts:
             ids = loaded.tokenizer.encode(prompt)
             if not ids:
                 raise GptreplError("the prompt is empty: there is nothing to continue")
-            for index in range(n):
-                seed = (first + step * index) % (LAST_SEED + 1)
-                samples.append(Sample(len(samples), prompt, ids, seed, loaded))
+            for place in range(n):
+                seed = (first + step * place) % (LAST_SEED + 1)
+                index = len(samples)
+                samples.append(Sample(index, prompt, ids, seed, loaded, settings.stop, end))
         return samples
 
     def _remarks(
@@ -171,6 +173,7 @@ class Session:
     ) -> Iterator[Notice]:
         """Say, once each, what has no effect and what the model cannot see."""
         remarks = chain.idle(settings.active, loaded.model.vocab_size, settings.origin)
+        remarks += stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
         alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
         if len(alike) > 1 and any(chain.is_greedy(sampler) for _, sampler in settings.active):
             remarks.append(f"decoding is greedy: the {len(alike)} samples are alike")

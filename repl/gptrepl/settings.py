@@ -15,7 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_type_hints
 
-from . import chain, plugins
+from . import chain, plugins, stops
 from .api import Changes, GptreplError, Knob, Sampler, Text, knob
 from .values import OFF, convert, format_value, near, spelled
 
@@ -65,6 +65,12 @@ class Settings:
         1337, ge=0, help="the first sample's seed; the next ones use the seeds that follow it"
     )
     chain: tuple[str, ...] = knob((), help="the order of the samplers; empty: by stage")
+    stop: tuple[str, ...] = knob(
+        (),
+        help="texts that end a sample and are not part of it",
+        form='TEXT, off or "TEXT" "TEXT" ...',
+    )
+    stop_at_end: bool = knob(False, help="end a sample where the model ends its text")
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     layers: Mapping[Origin, Changes] = field(default_factory=dict)
     profile: str = "default"
@@ -124,6 +130,8 @@ class Settings:
             value = "random"
         if name == "chain":
             return check_order(value)
+        if name == "stop":
+            return stops.check(value)
         result = convert(value, HINTS[name], name, FIELDS[name])
         if name == "seed" and result != "random" and result > LAST_SEED:
             raise GptreplError(f"seed must be random or from 0 to 2**64 - 1, not {value}")
@@ -143,6 +151,8 @@ class Settings:
         value = getattr(self, name)
         if name == "start":
             return quoted(value)
+        if name == "stop":
+            return stops.written(value)
         return format_value(value) or ("by stage" if name == "chain" else "auto")
 
     def data(self, name: str) -> Any:
