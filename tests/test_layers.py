@@ -23,7 +23,8 @@ ORDER = [
     ["arguments", "command", "commands"],
     ["builtins", "editing"],
     ["report", "script"],
-    ["keyboard", "screen", "history", "completion", "toolbar", "prompt", "terminal"],
+    ["keyboard", "interrupts", "screen", "history", "completion", "keys", "toolbar"],
+    ["prompt", "terminal"],
     ["cli"],
     ["__main__"],
 ]

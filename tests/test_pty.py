@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import termios
 
 import pexpect
 import pyte
@@ -64,6 +66,7 @@ class Window:
                 break
             self.raw += data
             self.stream.feed(data)
+        self.attributes = termios.tcgetattr(self.child.child_fd)
         self.child.wait()
 
 
@@ -121,6 +124,17 @@ def test_a_session_in_a_window(open_window, tmp_path):
     assert window.end() == 0
     assert b"\x1b[6n" not in window.raw
     assert "+ROMEO:" in (tmp_path / ".local/state/gptrepl/history").read_text()
+
+
+def test_a_killed_shell_leaves_a_sane_terminal(open_window):
+    window = open_window(80, 24)
+    before = termios.tcgetattr(window.child.child_fd)
+    window.wait(lambda lines: lines[:1] == [">"])
+    assert termios.tcgetattr(window.child.child_fd)[3] != before[3]
+    window.child.kill(signal.SIGTERM)
+    assert window.end() == 143
+    assert window.raw.count(b"\x1b[?2004l") == window.raw.count(b"\x1b[?2004h") == 1
+    assert window.attributes[3] == before[3]
 
 
 def test_a_small_window_that_is_left_while_the_model_loads(open_window):

@@ -17,7 +17,8 @@ from fakes import Interrupted, Speller, session_of
 from gptrepl import terminal
 from gptrepl.api import Notice, Progress, SampleEnded, SampleStarted, Table, Token
 from gptrepl.history import open_history
-from gptrepl.keyboard import Interrupts
+from gptrepl.interrupts import Interrupts
+from gptrepl.keyboard import Keyboard
 from gptrepl.prompt import Prompt, QuietOutput
 from gptrepl.screen import Screen, cut, harmless
 from gptrepl.session import Session
@@ -36,7 +37,7 @@ class Terminal:
         self.status = None
 
     def type(self, keys):
-        interrupts = Interrupts()
+        interrupts = Interrupts(Keyboard(None))
         with create_pipe_input() as pipe, interrupts.handled():
             pipe.send_bytes(keys.encode("utf-8", "surrogateescape"))
             output = QuietOutput(self.out, lambda: self.size, term="xterm")
@@ -116,11 +117,6 @@ class Pressed(Speller):
 def test_ctrl_c_twice_is_ctrl_c():
     shell = Terminal(session_of(Pressed("defg", 3), max_new_tokens=9)).type(f"abc\r{CTRL_D}")
     assert closing(shell.lines) == ["> abc", "abcde", "interrupted, 2", ">"]
-
-
-def test_ctrl_c_without_work_does_nothing():
-    with Interrupts().handled():
-        os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, RecursionError, MemoryError])
@@ -282,3 +278,35 @@ def test_the_model_is_asked_for_when_the_prompt_is_drawn(monkeypatch):
     shell.type(f"a{CTRL_C}{CTRL_D}")
     assert len(asked) == 1
     assert ">" in asked[0]
+
+
+# --- keys ---------------------------------------------------------------------------------------
+
+
+def test_alt_enter_begins_a_new_line():
+    shell = Terminal(spelling("!", 5)).type(f":temp\x1b\r.x\x01y\r{CTRL_D}")
+    assert shell.session.samples[0].prompt == ":temp\ny.x"
+    assert shell.lines[:2] == ["> :temp", ". y.x"]
+
+
+def test_ctrl_c_drops_the_lines_since_multi():
+    shell = Terminal(spelling("!", 1)).type(f":multi\rone\r{CTRL_C}{CTRL_C}b\r{CTRL_D}")
+    assert closing(shell.lines)[1:5] == ["the prompt goes on until :end", ". one", "> b", "b!"]
+
+
+def test_vi_keys_edit_once_they_are_chosen():
+    shell = Terminal(spelling("!", 3)).type(f":keys vi\r{CTRL_D}")
+    shell.type(f"abd\x1b\x1bxac\r{CTRL_D}")
+    assert shell.session.samples[0].prompt == "abc"
+
+
+def test_f1_helps_with_the_command_that_is_typed():
+    shell = Terminal(spelling("!")).type(f":temp 0.\x1bOP{CTRL_D}")
+    assert shell.lines[0] == "> :help temp"
+    assert shell.lines[1].startswith(":temperature [")
+
+
+def test_f2_hides_the_toolbar_and_shows_it():
+    assert Terminal(spelling("!")).type(f"\x1bOQ{CTRL_D}").session.settings.toolbar is False
+    shell = Terminal(spelling("!", toolbar=False))
+    assert "seed" not in shell.type(f"a{CTRL_C}{CTRL_D}").out.getvalue()

@@ -75,8 +75,11 @@ def evaluate(session: Session, line: str) -> Generator[Event]:
 
     An empty line does nothing. A colon in column one begins a command, two begin a prompt with
     a colon, a space begins a prompt; a prompt is never stripped. What was pasted as several
-    lines is a prompt, whatever it begins with.
+    lines is a prompt, whatever it begins with, and so are the lines between :multi and :end.
     """
+    if session.block is not None:
+        yield from collect(session, line)
+        return
     if not line:
         return
     if "\n" in line:
@@ -88,6 +91,16 @@ def evaluate(session: Session, line: str) -> Generator[Event]:
     name, text = split(line)
     if not name.startswith("#"):
         yield from find(name).run(session, text)
+
+
+def collect(session: Session, line: str) -> Generator[Event]:
+    """Add *line* to the block that is open, or sample from the block where :end closes it."""
+    assert session.block is not None
+    if line.rstrip() != BLOCK_END:
+        session.block.append(line)
+        return
+    text, session.block = "\n".join(session.block), None
+    yield from session.stream(text)
 
 
 def split(line: str) -> tuple[str, str]:

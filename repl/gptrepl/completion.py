@@ -24,7 +24,7 @@ class LineCompleter(Completer):
         complete_event: CompleteEvent,  # noqa: ARG002 - the protocol's name
     ) -> Iterator[Completion]:
         """Yield what could stand before the cursor, with a line of help for each."""
-        if not is_command(document.text):
+        if self.session.block is not None or not is_command(document.text):
             return
         try:
             for found in candidates(self.session, document.text_before_cursor):

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import time
 from collections.abc import Iterator
-from threading import current_thread, main_thread
 from typing import Any
 
 try:
@@ -20,8 +17,6 @@ except ImportError:  # Windows
 
 INPUT, LOCAL, CONTROL = 0, 3, 6
 """The places of these flags among the attributes of a terminal."""
-AGAIN = 1.0
-"""Seconds within which a second Ctrl-C is the first one pressed twice."""
 
 
 class Keyboard:
@@ -76,38 +71,3 @@ class Keyboard:
     def _set(self, attributes: list[Any]) -> None:
         with contextlib.suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(self.descriptor or 0, termios.TCSANOW, attributes)
-
-
-class Interrupts:
-    """Ctrl-C stops the work in hand; where there is none, and when it comes twice, nothing."""
-
-    def __init__(self) -> None:
-        self._works = False
-        self._last = 0.0
-
-    @contextlib.contextmanager
-    def handled(self) -> Iterator[None]:
-        """Take every SIGINT within; outside of the main thread there are none."""
-        if current_thread() is not main_thread():
-            yield
-            return
-        before = signal.signal(signal.SIGINT, self._take)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
-
-    @contextlib.contextmanager
-    def working(self) -> Iterator[None]:
-        """Raise KeyboardInterrupt within when Ctrl-C is pressed."""
-        self._works = True
-        try:
-            yield
-        finally:
-            self._works = False
-
-    def _take(self, *_: object) -> None:
-        now = time.monotonic()
-        if self._works and now - self._last > AGAIN:
-            self._last = now
-            raise KeyboardInterrupt

@@ -11,13 +11,12 @@ import sys
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
-from prompt_toolkit.filters import Condition, has_focus, to_filter
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, to_filter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -25,14 +24,15 @@ from prompt_toolkit.styles import Style
 from . import toolbar
 from .api import GptreplError
 from .completion import LineCompleter, is_command
+from .keys import bindings
 from .session import Session
 
 SIGN = "> "
+CONTINUED = ". "
 MENU_ROWS = 8
 TICK = 0.1
 """Seconds between two looks at a load that goes on behind the prompt."""
 LOOKS = Style.from_dict({"bottom-toolbar": "noreverse ansibrightblack", "prompt": "bold"})
-LEAVE_HINT = "Ctrl-D or :quit leaves"
 
 
 class QuietOutput(Vt100_Output):
@@ -56,14 +56,16 @@ class Prompt:
         self._hint = ""
         self._completer = LineCompleter(session)
         self._shell: PromptSession[str] = PromptSession(
-            [("class:prompt", SIGN)],
+            self._sign,
+            prompt_continuation=continuation,
             history=history,
             completer=self._completer,
             complete_in_thread=True,
             complete_while_typing=Condition(self._is_command),
             auto_suggest=AutoSuggestFromHistory(),
-            bottom_toolbar=self._toolbar,
-            key_bindings=self._keys(),
+            key_bindings=bindings(session, self._completer, self._show_hint),
+            enable_suspend=True,
+            enable_open_in_editor=True,
             style=LOOKS,
             include_default_pygments_style=False,
             input=input,
@@ -71,13 +73,41 @@ class Prompt:
         )
         # Set here because PromptSession would give up completion while typing for it.
         self._shell.default_buffer.enable_history_search = to_filter(True)
+        self._shell.app.before_render += self._dress
         self._shell.app.after_render += self._rendered
+        self._shell.app.key_processor.before_key_press += lambda _keys: self._show_hint("")
 
     def read(self) -> str:
         """Return the next line; raise EOFError where the input ends."""
         rows = self._shell.app.output.get_size().rows
         self._shell.reserve_space_for_menu = min(MENU_ROWS, rows // 3)
         return self._shell.prompt(pre_run=self._watch)
+
+    def _dress(self, _app: object) -> None:
+        """Follow the settings of keys and toolbar."""
+        settings = self.session.settings
+        editing = EditingMode.VI if settings.keys == "vi" else EditingMode.EMACS
+        if self._shell.editing_mode is not editing:
+            self._shell.editing_mode = editing
+        self._shell.bottom_toolbar = self._toolbar if settings.toolbar or self._hint else None
+
+    def _show_hint(self, text: str) -> None:
+        self._hint = text
+
+    def _sign(self) -> FormattedText:
+        sign = SIGN if self.session.block is None else CONTINUED
+        return FormattedText([("class:prompt", sign)])
+
+    def stop(self) -> None:
+        """Let the reading that goes on raise EOFError."""
+        app = self._shell.app
+
+        def leave() -> None:
+            if app.is_running:
+                app.exit(exception=EOFError)
+
+        if app.loop is not None:
+            app.loop.call_soon_threadsafe(leave)
 
     def _is_command(self) -> bool:
         return is_command(self._shell.default_buffer.text)
@@ -103,46 +133,16 @@ class Prompt:
             text = self._hint or toolbar.status(self.session)
         except Exception:  # a sampler that fails to describe itself must not stop a key
             text = ""
-        return FormattedText([("", text)])
+        normal = self._shell.app.vi_state.input_mode is InputMode.NAVIGATION
+        mode = (
+            f"normal{toolbar.GAP}" if self._shell.editing_mode is EditingMode.VI and normal else ""
+        )
+        return FormattedText([("", mode + text)])
 
-    def _keys(self) -> KeyBindings:
-        keys = KeyBindings()
-        at_prompt = has_focus("DEFAULT_BUFFER")
 
-        @keys.add("c-c", filter=at_prompt)
-        @keys.add("<sigint>")
-        def clear(event: KeyPressEvent) -> None:
-            """Clear the line."""
-            buffer = self._shell.default_buffer
-            self._hint = "" if buffer.text else LEAVE_HINT
-            buffer.reset()
-            event.app.layout.focus(buffer)
-
-        @keys.add("tab", filter=at_prompt)
-        def complete(event: KeyPressEvent) -> None:
-            """Complete at once, however fast it was typed; step through where there is a choice."""
-            buffer = event.current_buffer
-            if buffer.complete_state:
-                buffer.complete_next()
-                return
-            found = list(self._completer.get_completions(buffer.document, CompleteEvent()))
-            common = get_common_complete_suffix(buffer.document, found)
-            if len(found) == 1:
-                buffer.apply_completion(found[0])
-            elif common:
-                buffer.insert_text(common)
-            elif found:
-                buffer.start_completion()
-
-        @keys.add(Keys.BracketedPaste, filter=at_prompt)
-        def paste(event: KeyPressEvent) -> None:
-            """Insert what was pasted; a command copied with its line end stays a command."""
-            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
-            line = text.removesuffix("\n")
-            alone = not self._shell.default_buffer.text and is_command(line)
-            event.current_buffer.insert_text(line if alone else text)
-
-        return keys
+def continuation(_width: int, _line: int, wrapped: int) -> str:
+    """Return what stands before the further lines of a prompt; nothing where a line is wrapped."""
+    return "" if wrapped else CONTINUED
 
 
 def open_terminal() -> tuple[Input, Output]:

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import chain, stops
-from .api import Event, GptreplError, Notice
+from .api import Console, Event, GptreplError, Notice
 from .loading import Loaded, Loading, source_of
 from .prompts import start_of
 from .samples import InOrder, Sample, draw, row_of
@@ -36,6 +36,10 @@ class Session:
         self.settings = settings or Settings()
         self.samples: list[Sample] = []
         """The last samples, also where they were cut short."""
+        self.block: list[str] | None = None
+        """The lines of a prompt that goes on until `:end`; None: a line is a prompt."""
+        self.console: Console | None = None
+        """The terminal, where there is one, for commands that run other programs."""
         self._loaded: Loaded | None = None
         self._loading: Loading | None = None
         self._said: set[str] = set()

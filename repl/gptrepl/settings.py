@@ -65,6 +65,8 @@ class Settings:
         1337, ge=0, help="the first sample's seed; the next ones use the seeds that follow it"
     )
     chain: tuple[str, ...] = knob((), help="the order of the samplers; empty: by stage")
+    keys: Literal["emacs", "vi"] = knob("emacs", help="how the keys edit a line")
+    toolbar: bool = knob(True, help="show the line below the prompt; F2 does so too")
     stop: tuple[str, ...] = knob(
         (),
         help="texts that end a sample and are not part of it",

@@ -13,7 +13,8 @@ from typing import Protocol
 
 from .api import GptreplError
 from .commands import drive, evaluate
-from .keyboard import Interrupts, Keyboard
+from .interrupts import Interrupts
+from .keyboard import Keyboard
 from .report import failure
 from .screen import Screen, wants_colour
 from .session import Session
@@ -30,6 +31,10 @@ class Reader(Protocol):
         """Return the next line; raise EOFError where there is none."""
         ...
 
+    def stop(self) -> None:
+        """Let the reading that goes on raise EOFError."""
+        ...
+
 
 class Shell:
     """Lines from a reader, events to a screen."""
@@ -44,16 +49,18 @@ class Shell:
 
     def run(self) -> int:
         """Evaluate line after line until the input ends; return the exit status."""
-        while True:
+        self.interrupts.stop_reading = self.reader.stop
+        while self.interrupts.status is None:
             try:
                 line = self.reader.read()
             except KeyboardInterrupt:
                 self.screen.settle()
                 continue
             except (EOFError, OSError):  # the terminal may be gone
-                return 0
+                break
             if not self.evaluate(line):
-                return 0
+                break
+        return self.interrupts.status or 0
 
     def evaluate(self, line: str) -> bool:
         """Show what *line* does; return whether the shell goes on."""
@@ -93,13 +100,17 @@ class PlainReader:
         self.session.load_behind()
         return line
 
+    def stop(self) -> None:
+        """Do nothing: what is read by `input` ends with KeyboardInterrupt."""
+
 
 def run(session: Session) -> int:
     """Read, evaluate and show until the input ends; return the exit status."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")
-    interrupts = Interrupts()
     keyboard = Keyboard(sys.stdin.fileno(), by_line=is_plain())
+    interrupts = Interrupts(keyboard)
+    session.console = keyboard
     with interrupts.handled(), keyboard.hushed():
         return shell(session, keyboard, interrupts).run()
 

@@ -1,0 +1,89 @@
+"""Prompts of several lines: between two commands, or in the user's own editor."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .api import Console, Event, GptreplError, Notice, Text
+from .session import Session
+
+NOTHING = Text("")
+EDITORS = ("editor", "nano", "vi", "notepad")
+"""What is tried where neither VISUAL nor EDITOR is set."""
+
+
+def multi(session: Session) -> Iterator[Event]:
+    """Begin a prompt of several lines; `:end` on a line of its own samples from it.
+
+    The lines between are text, whatever they begin with. Ctrl-C drops them. In a terminal
+    Alt-Enter starts a new line without a command, and a paste of several lines is one prompt.
+    """
+    session.block = []
+    yield Notice("the prompt goes on until :end")
+
+
+def end(session: Session) -> Iterator[Event]:
+    """Sample from the lines since `:multi`."""
+    del session
+    raise GptreplError("there is no :multi to end")
+    yield
+
+
+def edit(session: Session, text: Text = NOTHING) -> Iterator[Event]:
+    """Write a prompt in your editor, beginning with TEXT or the last prompt, and sample from it.
+
+    The editor is that of the variables VISUAL or EDITOR. If it ends with an error, nothing is
+    sampled. Ctrl-X Ctrl-E does the same with the line that is being typed.
+    """
+    if session.console is None:
+        raise GptreplError("an editor needs a terminal")
+    if not text and session.samples:
+        text = Text(session.samples[-1].prompt)
+    edited = edited_text(text, session.console)
+    if not edited:
+        yield Notice("nothing to sample from")
+        return
+    yield from session.stream(edited)
+
+
+def edited_text(text: str, console: Console) -> str:
+    """Return *text* as the user's editor left it, without the line end that editors add.
+
+    Raises GptreplError if there is no editor or if it ends with an error.
+    """
+    program = editor()
+    descriptor, name = tempfile.mkstemp(".txt", "gptrepl-")
+    os.close(descriptor)
+    try:
+        Path(name).write_text(text, encoding="utf-8")
+        try:
+            with console.lent():
+                status = subprocess.run([*program, name], check=False).returncode
+        except OSError as error:
+            raise GptreplError(f"cannot run {program[0]!r}: {error.strerror}") from None
+        if status:
+            raise GptreplError(f"{program[0]} ended with status {status}: nothing is sampled")
+        return Path(name).read_text(encoding="utf-8").removesuffix("\n")
+    except UnicodeDecodeError:
+        raise GptreplError("what was edited is not UTF-8 text") from None
+    finally:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+
+
+def editor() -> list[str]:
+    """Return the words that start the user's editor."""
+    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if chosen:
+        return shlex.split(chosen)
+    for name in EDITORS:
+        if shutil.which(name):
+            return [name]
+    raise GptreplError("no editor was found: set the variable EDITOR to yours")
