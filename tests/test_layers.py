@@ -19,7 +19,7 @@ ORDER = [
     ["api"],
     ["values", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["profiles", "generate", "records"],
-    ["prompts", "loading", "samples", "session", "streams"],
+    ["prompts", "preload", "loading", "samples", "session", "streams"],
     ["arguments", "command", "commands"],
     ["builtins", "editing"],
     ["report", "script"],

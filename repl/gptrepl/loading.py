@@ -15,6 +15,7 @@ from threading import Thread
 from . import plugins
 from .api import GptreplError, Loader, LoadError, LoadOptions, Model, Progress, Tokenizer
 from .devices import resolve
+from .preload import preload
 from .settings import Settings
 
 BUNDLED = "shakespeare"
@@ -48,6 +49,7 @@ class Loading:
         self._thread.start()
 
     def _run(self) -> None:
+        preload()
         try:
             self._loaded = open_source(self.settings, self._report)
         except BaseException as error:  # handed to whoever asks for the result
