@@ -83,7 +83,9 @@ class Decoder:
         self._n_head = config.n_head
         self._shape = (config.n_embd,)
         self._block_size = config.block_size
-        self._cache = Cache(self._wte, config)
+        self._config = config
+        self._watched = [weight for weight in model.parameters() if not weight.is_inference()]
+        self._cache, self._version = Cache(self._wte, config), self._count()
 
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
@@ -102,6 +104,9 @@ class Decoder:
 
     def _last(self, rows: list[list[int]]) -> Tensor:
         """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
+        version = self._count()
+        if version != self._version:
+            self._cache, self._version = Cache(self._wte, self._config), version
         known = self._cache.seat(rows)
         _check((row[start:] for row, start in zip(rows, known, strict=True)), len(self._head))
         groups = self._groups(rows, known)
@@ -113,6 +118,10 @@ class Decoder:
                 x[group.slots] = self._run(group)
         self._cache.keep(rows)
         return x
+
+    def _count(self) -> int:
+        """Return how often the weights were written to; what was computed before is void then."""
+        return sum([weight._version for weight in self._watched])
 
     def _groups(self, rows: list[list[int]], known: list[int]) -> list[_Group]:
         """Put together the rows of one new id each, and those that lack the same places."""

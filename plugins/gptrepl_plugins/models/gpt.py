@@ -154,8 +154,8 @@ class Transformer(nn.Module):
 class GPT(nn.Module):
     """A GPT with random weights, drawn as nanoGPT draws them, until a state dict is loaded.
 
-    Weights changed in place are noticed at the next `eval()`, `train()`, `to()` or
-    `load_state_dict()`.
+    Weights may be changed in place. Those that are replaced by others are noticed at the next
+    `eval()`, `train()`, `to()` or `load_state_dict()`.
     """
 
     def __init__(self, config: GPTConfig):

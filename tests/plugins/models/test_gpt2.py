@@ -248,6 +248,7 @@ def test_own_tables_are_used_and_their_bytes_are_exact(folder: Path, golden: Pat
     own, expected = HuggingFaceTokenizer(str(folder)), TiktokenTokenizer()
     assert own.encode(TEXT) == expected.encode(TEXT)
     assert own.vocab_size == expected.vocab_size
+    assert own.end == expected.end
     for token in range(own.vocab_size):
         assert own.token_bytes(token) == expected.token_bytes(token)
     _, tokenizer = gpt2.load(str(folder), LoadOptions())
@@ -274,7 +275,7 @@ def test_tables_that_are_not_bytes_are_refused(folder: Path) -> None:
     with pytest.raises(GptreplError, match=r"tokenizer\.json is no tokenizer"):
         gpt2.load(str(folder), LoadOptions())
     Tokenizer(models.WordLevel({"a": 0, "b": 1}, unk_token="a")).save(str(path))
-    with pytest.raises(GptreplError, match="not byte-level"):
+    with pytest.raises(GptreplError, match="only byte-level"):
         gpt2.load(str(folder), LoadOptions())
 
 
