@@ -79,6 +79,23 @@ def arrange(names: Iterable[str], listed: Collection[str] = ()) -> tuple[str, ..
     return tuple(next(queue) if name in listed else name for name in ordered)
 
 
+def check(chain: Chain) -> None:
+    """Raise GptreplError if the chain cannot work: one that selects is alone and the last.
+
+    Whatever came after it would change the odds it has just set.
+    """
+    places = [place for place, (_, one) in enumerate(chain) if stage(one) == "selection"]
+    if len(places) > 1:
+        one, other = (chain[place][0] for place in places[:2])
+        raise GptreplError(f"{one} and {other} both select the token: set one of them off first")
+    if places and places[0] + 1 < len(chain):
+        name, after = chain[places[0]][0], chain[places[0] + 1][0]
+        raise GptreplError(
+            f"{name} selects the token, so {after} cannot come after it: "
+            "change the order by :chain, or set one of them off"
+        )
+
+
 def build(name: str, value: Any, current: Sampler | None = None) -> Sampler:
     """Return sampler *name* set to *value*.
 
@@ -165,15 +182,32 @@ def bind(chain: Chain, tokenizer: Tokenizer, prompt_length: int) -> Chain:
 def idle(chain: Chain, vocab_size: int, origin: Callable[[str], str]) -> list[str]:
     """Return a line for each sampler that someone set and that has no effect as things are."""
     lines: list[str] = []
-    greedy = any(is_greedy(sampler) for _, sampler in chain)
-    for name, sampler in chain:
-        if origin(name) == "default" or is_greedy(sampler):
+    greedy = [place for place, (_, sampler) in enumerate(chain) if is_greedy(sampler)]
+    for place, (name, sampler) in enumerate(chain):
+        if origin(name) == "default" or place in greedy[:1]:
             continue
         reason = getattr(sampler, "idle", lambda _vocab_size: "")(vocab_size)
-        if greedy and stage(sampler) != "penalty":
+        if greedy and (stage(sampler) != "penalty" or place > greedy[0]):
             reason = "decoding is greedy"
         if reason:
             lines.append(f"{name} {written(sampler)} has no effect: {reason}")
+    return lines
+
+
+def waiting(samplers: Mapping[str, Any]) -> list[str]:
+    """Return a line for each sampler that is off though other fields of it were set."""
+    lines: list[str] = []
+    for name, sampler in samplers.items():
+        switch, *others = dataclasses.fields(sampler)
+        values = {field.name: getattr(sampler, field.name) for field in others}
+        turned = [
+            f"{field.name}={format_value(values[field.name])}"
+            for field in others
+            if values[field.name] != field.default
+        ]
+        if turned and not is_on(sampler):
+            off = f"{switch.name} is {format_value(switch.default)}"
+            lines.append(f"{name} {' '.join(turned)} has no effect: {name} is off, {off}")
     return lines
 
 

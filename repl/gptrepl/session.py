@@ -177,9 +177,13 @@ class Session:
     ) -> Iterator[Notice]:
         """Say, once each, what has no effect and what the model cannot see."""
         remarks = chain.idle(settings.active, loaded.model.vocab_size, settings.origin)
+        remarks += chain.waiting(settings.samplers)
         remarks += stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
         alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
-        if len(alike) > 1 and any(chain.is_greedy(sampler) for _, sampler in settings.active):
+        greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
+        if greedy and settings.origin("seed") in ("command line", "typed"):
+            remarks.append(f"seed {settings.seed} has no effect: decoding is greedy")
+        if greedy and len(alike) > 1:
             remarks.append(f"decoding is greedy: the {len(alike)} samples are alike")
         longest = max(len(sample.ids) for sample in samples)
         block_size = loaded.model.block_size

@@ -115,14 +115,19 @@ class Settings:
         return self.with_layers({**self.layers, "typed": kept})
 
     def with_layers(self, layers: Mapping[Origin, Changes]) -> Settings:
-        """Return the settings that *layers* of checked values make, later origins winning."""
+        """Return the settings that *layers* of checked values make, later origins winning.
+
+        Raises GptreplError where they make a chain that cannot work.
+        """
         merged = {
             name: value for origin in ORIGINS for name, value in layers.get(origin, {}).items()
         }
         plain = {name: value for name, value in merged.items() if name in FIELDS}
         samplers = {name: value for name, value in merged.items() if name not in FIELDS}
         layers = MappingProxyType({origin: layer for origin, layer in layers.items() if layer})
-        return Settings(**plain, samplers=samplers, layers=layers, profile=self.profile)
+        made = Settings(**plain, samplers=samplers, layers=layers, profile=self.profile)
+        chain.check(made.active)
+        return made
 
     def check(self, name: str, value: Any) -> Any:
         """Return the value that setting or sampler *name* takes from *value*, as written."""
