@@ -242,11 +242,11 @@ def help_of(name: str) -> str:
     found = sampler_class(name)
     hints = get_type_hints(found)
     lines = [inspect.getdoc(found) or f"The sampler {name}.", ""]
-    for field in dataclasses.fields(found):
+    for place, field in enumerate(dataclasses.fields(found)):
         limits = field.metadata.get("knob", Knob())
         takes = describe(hints[field.name], limits)
-        default = format_value(field.default)
-        lines.append(f"{field.name}: {limits.help} ({takes}; off: {default})")
+        label = "default" if place else "off"
+        lines.append(f"{field.name}: {limits.help} ({takes}; {label}: {written_value(field)})")
     return "\n".join(lines)
 
 
@@ -256,6 +256,11 @@ def usage_of(name: str) -> str:
     first, *rest = (metavar(hints[field], limits) for field, limits in knobs(name).items())
     named = zip(list(knobs(name))[1:], rest, strict=True)
     return " ".join([first, *(f"{field}={value}" for field, value in named)])
+
+
+def written_value(field: dataclasses.Field[Any]) -> str:
+    """Return the default of a field as it is typed; an empty text as two quotes."""
+    return format_value(field.default) or '""'
 
 
 def offers(name: str, *, is_first: bool) -> dict[str, str]:

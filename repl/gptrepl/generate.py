@@ -15,6 +15,7 @@ from torch import Generator, Tensor
 
 from .api import GptreplError, Model, Sampler
 from .chain import Chain
+from .draw import draw
 
 SPARE = 0x9E3779B97F4A7C15
 """Set against a sample's seed it seeds the generators of its samplers: golden ratio, 64 bits."""
@@ -93,7 +94,7 @@ def pick(logits: Tensor, row: Row, known: int | None) -> int:
         raise GptreplError(blame(logits, row))
     if row.greedy:
         return int(left.argmax())
-    return int(torch.multinomial(left.softmax(-1), 1, generator=row.generator))
+    return draw(left, row.generator)
 
 
 def run(logits: Tensor, row: Row) -> Tensor:
