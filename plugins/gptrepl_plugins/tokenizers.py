@@ -11,9 +11,10 @@ import os
 import pickle
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gptrepl.api import GptreplError
+from gptrepl_plugins import pieces
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -98,7 +99,7 @@ class TiktokenTokenizer:
 
 
 class HuggingFaceTokenizer:
-    """A byte-level BPE as Hugging Face stores it: tokenizer.json, or vocab.json and merges.txt."""
+    """A vocabulary as Hugging Face stores it: tokenizer.json, or vocab.json and merges.txt."""
 
     FILES = ("tokenizer.json", "vocab.json")
     """A folder with one of these has a tokenizer of its own."""
@@ -107,12 +108,30 @@ class HuggingFaceTokenizer:
         """Read the tables from a folder, or from a tokenizer.json."""
         if not path:
             raise GptreplError("huggingface needs its tables: give them as huggingface:FOLDER")
-        self._tokenizer = _tables(Path(path).expanduser())
-        added = self._tokenizer.get_added_tokens_decoder()
+        place = Path(path).expanduser()
+        self._take(pieces.read(place), str(place))
+
+    @classmethod
+    def of(cls, tables: Tokenizer, where: str, limit: int | None = None) -> Self:
+        """Return the tokenizer of tables that are read already; *where* names them in errors.
+
+        Ids from *limit* on are not drawn, though a text may be written with them.
+        """
+        made = cls.__new__(cls)
+        made._take(tables, where)
+        made._size = min(made._size, limit or made._size)
+        return made
+
+    def _take(self, tables: Tokenizer, where: str) -> None:
+        self._tokenizer = tables
+        self._spell = pieces.spelling(tables, where)
+        added = tables.get_added_tokens_decoder()
         self._added = {token: entry.content for token, entry in added.items()}
-        self._size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
-        self.end: int | None = self._tokenizer.token_to_id("<|endoftext|>")
-        """The id of `<|endoftext|>`, if there is one."""
+        self._size = max(tables.get_vocab(with_added_tokens=True).values()) + 1
+        self.special = frozenset(token for token, entry in added.items() if entry.special)
+        """The ids that speak of a text and are no part of it, such as `</s>`."""
+        self.start = pieces.opening(tables)
+        """The ids that stand before every text, such as `<s>`."""
 
     @property
     def vocab_size(self) -> int:
@@ -128,8 +147,7 @@ class HuggingFaceTokenizer:
         """Return the bytes of one id, possibly a part of a character; none for an unused id."""
         if token in self._added:
             return self._added[token].encode()
-        letters = self._tokenizer.id_to_token(token) or ""
-        return bytes(_BYTES[letter] for letter in letters)
+        return self._spell(self._tokenizer.id_to_token(token) or "")
 
 
 def _some(names: list[str]) -> str:
@@ -171,47 +189,6 @@ def _alphabet(file: Path) -> tuple[list[str], dict[str, int]]:
     if not all(isinstance(token, int) and token in itos for token in stoi.values()):
         raise GptreplError(f"{file} gives ids in 'stoi' that 'itos' does not list")
     return [itos[token] for token in range(len(itos))], stoi
-
-
-# --- the tables of Hugging Face -----------------------------------------------------------------
-
-
-def _letters() -> dict[str, int]:
-    """Return the byte for each letter that byte-level tables write it with.
-
-    Printable Latin-1 stands for itself; the other bytes, in order, for the letters from 256 on.
-    """
-    plain = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in plain]
-    return {chr(byte): byte for byte in plain} | {chr(256 + n): b for n, b in enumerate(others)}
-
-
-_BYTES = _letters()
-
-
-def _tables(path: Path) -> Tokenizer:
-    """Read the tables at *path* with the library that made them, and see that they are bytes."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    file = path / "tokenizer.json" if path.is_dir() else path
-    try:
-        if file.exists() or not path.is_dir():
-            read = Tokenizer.from_file(str(file))
-        else:
-            file = path / "vocab.json"
-            merges = str(path / "merges.txt")
-            read = Tokenizer(models.BPE.from_file(str(file), merges))
-            read.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-            read.decoder = decoders.ByteLevel()
-            if read.token_to_id("<|endoftext|>") is not None:
-                read.add_special_tokens(["<|endoftext|>"])
-    except Exception as error:  # the library raises nothing narrower
-        raise GptreplError(f"{file} is no tokenizer: {' '.join(str(error).split())}") from error
-    added = read.get_added_tokens_decoder()
-    letters = {sign for token, n in read.get_vocab().items() if n not in added for sign in token}
-    if not isinstance(read.decoder, decoders.ByteLevel) or not letters <= _BYTES.keys():
-        raise GptreplError(f"{file} is not byte-level BPE, the only kind that is read here")
-    return read
 
 
 # --- the files of tiktoken ----------------------------------------------------------------------
