@@ -205,7 +205,7 @@ def test_the_chain_is_shown_and_changed(session):
 
 
 def test_models_and_plugins_are_listed(session):
-    assert ("", "shakespeare", "name") in table(session, ":models").rows
+    assert ("", "shakespeare", "by name") in table(session, ":models").rows
     rows = table(session, ":plugins").rows
     assert {kind for kind, *_ in rows} == {"sampler", "tokenizer", "model", "command"}
     assert ("sampler", "top_k") in [row[:2] for row in rows]

@@ -20,7 +20,7 @@ ORDER = [
     ["values", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["profiles", "generate", "records"],
     ["prompts", "preload", "loading", "samples", "session", "streams"],
-    ["arguments", "command", "commands"],
+    ["arguments", "offers", "command", "commands"],
     ["builtins", "editing"],
     ["report", "script"],
     ["keyboard", "interrupts", "screen", "history", "completion", "keys", "toolbar"],

@@ -56,7 +56,10 @@ class Parameter:
                 yield Candidate(choice, len(word), help)
         is_path = Path in (get_args(self.annotation) or (self.annotation,))
         if is_path or (self.offer is not None and self.offer.paths):
-            yield from paths(word)
+            inside = paths(word)
+            yield from (
+                path for path in inside if path.length < len(word) or path.text not in helps
+            )
 
 
 @dataclass(frozen=True)

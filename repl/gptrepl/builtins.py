@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Annotated
 
 from . import chain as chains
-from . import plugins, profiles
-from .api import Choices, Event, GptreplError, Notice, Table, Text, command
+from . import offers, plugins, profiles
+from .api import Choices, Event, Notice, Table, Text, command
 from .command import first_line
 from .commands import find, known, split
-from .loading import known_sources
 from .prompts import read_prompt
 from .session import Session
 from .settings import FIELDS, Settings, known_names, proper
 
 NOTHING = Text("")
-SettingName = Annotated[str, Choices(lambda _session: known_names())]
-SamplerName = Annotated[str, Choices(lambda _session: list(plugins.installed("samplers")))]
-ProfileName = Annotated[str, Choices(lambda _session: list(profiles.found()))]
+SettingName = Annotated[str, Choices(lambda _session: offers.setting_names())]
+SamplerName = Annotated[str, Choices(lambda _session: offers.sampler_names())]
+ProfileName = Annotated[str, Choices(lambda _session: offers.profile_names())]
 CommandName = Annotated[str, Choices(lambda _session: helps())]
-Source = Annotated[str, Choices(lambda _session: known_sources(), paths=True)]
+Source = Annotated[str, Choices(lambda _session: offers.sources(), paths=True)]
 
 
 def helps() -> dict[str, str]:
@@ -49,12 +48,13 @@ def load(session: Session, source: Source | None = None) -> Iterator[Event]:
 
 
 def models(session: Session) -> Iterator[Event]:
-    """List the models that can be loaded by name, and the checkpoints found here."""
-    near_by = sorted(str(path.parent) + "/" for path in Path().glob("*/ckpt.pt"))
-    rows = [(name, "name") for name in known_sources()] + [(path, "folder") for path in near_by]
+    """List the models that can be loaded by name: known ones, checkpoints here, downloads."""
     here = session.source.rstrip("/")
-    shown = [("*" if name.rstrip("/") == here else "", name, kind) for name, kind in rows]
-    yield Table(("", "source", "kind"), tuple(shown), "models")
+    shown = [
+        ("*" if name.rstrip("/") == here else "", name, help)
+        for name, help in offers.sources().items()
+    ]
+    yield Table(("", "source", "what it is"), tuple(shown), "models")
 
 
 def list_plugins(_session: Session) -> Iterator[Event]:
@@ -151,12 +151,8 @@ def profile(session: Session, name: ProfileName | None = None) -> Iterator[Event
 
 def profile_rows(session: Session) -> Iterator[tuple[str, str, str]]:
     """Yield a row for each profile: a mark at the one in use, its name, its description."""
-    for name in profiles.found():
-        mark = "*" if name == session.settings.profile else ""
-        try:
-            yield mark, name, profiles.read(name).description
-        except GptreplError as error:
-            yield mark, name, str(error)
+    for name, description in offers.profile_names().items():
+        yield "*" if name == session.settings.profile else "", name, description
 
 
 def change(session: Session, settings: Settings) -> Iterator[Event]:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, get_origin
 
-from . import chain, plugins
+from . import chain, offers
 from .api import Event, Notice, Text
 from .arguments import Candidate, parse, signature_of, unquoted, usage_of
-from .loading import known_sources
 from .session import Session
 from .settings import FIELDS, HINTS
 from .values import choices, describe, metavar
-
-OFFERS: dict[str, Callable[[], Iterable[str]]] = {
-    "device": lambda: ("auto", "cpu", "cuda", "mps"),
-    "model": known_sources,
-    "tokenizer": lambda: ("auto", *plugins.installed("tokenizers")),
-}
-"""What Tab offers for settings whose annotation does not say it."""
 
 
 class Command(Protocol):
@@ -152,8 +144,8 @@ class SettingCommand:
         """Yield the words that the value can be."""
         word = text.rpartition(" ")[2]
         if self.name in FIELDS:
-            words = OFFERS.get(self.name, lambda: choices(HINTS[self.name]))()
-            offered = dict.fromkeys(words, "")
+            offer = offers.SETTINGS.get(self.name)
+            offered = offer() if offer else dict.fromkeys(choices(HINTS[self.name]), "")
         else:
             offered = chain.offers(self.name, is_first=word == text)
         for choice, help in offered.items():

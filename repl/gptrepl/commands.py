@@ -114,6 +114,7 @@ def candidates(session: Session, line: str) -> Iterator[Candidate]:
     """Yield what could stand at the end of *line*: command names, then their values."""
     if not line.startswith(":") or line.startswith("::"):
         return
+    line = re.sub(r":set\s+(?=\S+[ =])", ":", line, count=1)  # from there on it is :NAME VALUE
     if re.fullmatch(r":[\w-]*", line):
         for name, command in known().items():
             for spelling in (name, *command.aliases):
