@@ -160,6 +160,16 @@ def test_room_not_yet_written_is_never_seen(small: GPT) -> None:
     assert not room.both.any()  # a nan there would go through the mask of rows of unequal length
 
 
+def test_room_grows_with_the_text_and_never_beyond_the_block() -> None:
+    model = fresh(GPTConfig(150, 11, 1, 2, 8))
+    text = [n % 11 for n in range(160)]
+    for length in (1, 63, 64, 65, 66, 128, 129, 149, 150, 151, 160, 70, 130):
+        agree(model, [text[:length], [3, *text[: length - 1]]])
+    decoder = model._decoder
+    assert decoder is not None
+    assert decoder._cache._layers[0].both.shape == (2, 150, 16)
+
+
 def test_rows_are_not_kept_or_changed(small: GPT) -> None:
     row = [1, 2, 3]
     before = small.logits([row])
