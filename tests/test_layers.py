@@ -23,7 +23,7 @@ ORDER = [
     ["arguments", "offers", "command", "commands"],
     ["builtins", "editing"],
     ["report", "script"],
-    ["keyboard", "interrupts", "screen", "history", "completion", "keys", "toolbar"],
+    ["keyboard", "interrupts", "screen", "history", "completion", "draft", "keys", "toolbar"],
     ["prompt", "terminal"],
     ["cli"],
     ["__main__"],

@@ -63,6 +63,11 @@ class Loading:
         """Whether it still goes on."""
         return self._thread.is_alive()
 
+    @property
+    def loaded(self) -> Loaded | None:
+        """What was loaded; None while it goes on, and if it failed."""
+        return self._loaded
+
     def wait(self) -> Iterator[Progress]:
         """Yield progress until the load is over; the last one says so."""
         began = time.monotonic()

@@ -8,15 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Callable, Hashable
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, to_filter
-from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -24,6 +27,7 @@ from prompt_toolkit.styles import Style
 from . import toolbar
 from .api import GptreplError
 from .completion import LineCompleter, is_command
+from .draft import Draft
 from .keys import bindings
 from .session import Session
 
@@ -32,7 +36,13 @@ CONTINUED = ". "
 MENU_ROWS = 8
 TICK = 0.1
 """Seconds between two looks at a load that goes on behind the prompt."""
-LOOKS = Style.from_dict({"bottom-toolbar": "noreverse ansibrightblack", "prompt": "bold"})
+LOOKS = Style.from_dict(
+    {
+        "bottom-toolbar": "noreverse ansibrightblack",
+        "prompt": "bold",
+        "strange": "underline ansired",
+    }
+)
 
 
 class QuietOutput(Vt100_Output):
@@ -48,6 +58,29 @@ class QuietOutput(Vt100_Output):
         return 1
 
 
+class StrangeLexer(Lexer):
+    """Marks the characters of a prompt that the model does not have."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        """Return a function from the number of a line to its pieces."""
+        strange = self.draft.finding.strange
+
+        def pieces(number: int) -> StyleAndTextTuples:
+            line = document.lines[number]
+            if not strange:
+                return [("", line)]
+            return [("class:strange" if sign in strange else "", sign) for sign in line]
+
+        return pieces
+
+    def invalidation_hash(self) -> Hashable:
+        """Return what its output depends on besides the text."""
+        return self.draft.finding.strange
+
+
 class Prompt:
     """The line under the cursor, with what is known around it."""
 
@@ -55,6 +88,7 @@ class Prompt:
         self.session = session
         self._hint = ""
         self._completer = LineCompleter(session)
+        self._draft = Draft(session, self._redraw)
         self._shell: PromptSession[str] = PromptSession(
             self._sign,
             prompt_continuation=continuation,
@@ -62,6 +96,7 @@ class Prompt:
             completer=self._completer,
             complete_in_thread=True,
             complete_while_typing=Condition(self._is_command),
+            lexer=StrangeLexer(self._draft),
             auto_suggest=AutoSuggestFromHistory(),
             key_bindings=bindings(session, self._completer, self._show_hint),
             enable_suspend=True,
@@ -73,6 +108,7 @@ class Prompt:
         )
         # Set here because PromptSession would give up completion while typing for it.
         self._shell.default_buffer.enable_history_search = to_filter(True)
+        self._shell.default_buffer.on_text_changed += self._follow
         self._shell.app.before_render += self._dress
         self._shell.app.after_render += self._rendered
         self._shell.app.key_processor.before_key_press += lambda _keys: self._show_hint("")
@@ -112,6 +148,12 @@ class Prompt:
     def _is_command(self) -> bool:
         return is_command(self._shell.default_buffer.text)
 
+    def _follow(self, _buffer: object = None) -> None:
+        self._draft.follow("" if self._is_command() else self._shell.default_buffer.text)
+
+    def _redraw(self) -> None:
+        self._shell.app.invalidate()
+
     def _rendered(self, _app: object) -> None:
         """Begin to load the model once the first prompt is on the screen."""
         self._shell.app.after_render -= self._rendered
@@ -123,6 +165,7 @@ class Prompt:
             await asyncio.sleep(TICK)
             while self.session.is_loading:
                 await asyncio.sleep(TICK)
+            self._follow()
             self._shell.app.invalidate()
 
         if self.session.loaded is None:
@@ -130,7 +173,8 @@ class Prompt:
 
     def _toolbar(self) -> FormattedText:
         try:
-            text = self._hint or toolbar.status(self.session)
+            typed = self._shell.default_buffer.text
+            text = self._hint or toolbar.status(self.session, self._draft.finding, typed)
         except Exception:  # a sampler that fails to describe itself must not stop a key
             text = ""
         normal = self._shell.app.vi_state.input_mode is InputMode.NAVIGATION

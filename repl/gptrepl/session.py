@@ -54,6 +54,8 @@ class Session:
     @property
     def loaded(self) -> Loaded | None:
         """The model in memory with its tokenizer, device and dtype; None before the first load."""
+        if self._loaded is None and self._loading is not None:
+            return self._loading.loaded
         return self._loaded
 
     @property
