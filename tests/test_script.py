@@ -13,7 +13,8 @@ import pytest
 
 from fakes import Interrupted, Speller, session_of
 from gptrepl.api import GptreplError, Table
-from gptrepl.script import Script, plain, read
+from gptrepl.script import Script, plain
+from gptrepl.scripting import read
 
 SESSIONS = sorted((Path(__file__).parent / "sessions").glob("*.txt"))
 
@@ -72,7 +73,7 @@ def test_an_error_in_mid_stream_ends_the_sample_first():
 def test_a_fault_of_ours_is_one_line_too():
     status, _, err = run(b"x\n", Interrupted("!", 1, ZeroDivisionError))
     assert status == 1
-    assert err.splitlines()[-1] == "s.txt:1: internal error: ZeroDivisionError: "
+    assert err.splitlines()[-1] == "s.txt:1: internal error: ZeroDivisionError:"
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_line():

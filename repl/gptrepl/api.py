@@ -22,6 +22,8 @@ class GptreplError(Exception):
 
     status: ClassVar[int] = 1
     """The exit status of a script that it ends."""
+    where: str = ""
+    """The `FILE:LINE` of the script or profile in which it happened, if there is one."""
 
 
 class LoadError(GptreplError):
@@ -130,6 +132,10 @@ class LoadOptions:
     """`gelu` or `gelu_new`, where a model has the choice; `auto`: what its own files say."""
     tokenizer: Tokenizer | None = None
     """The one the user chose; None: the loader finds the model's own."""
+    device_map: str = "off"
+    """`auto`: the model may be spread over all devices, where the loader can do that."""
+    trust_remote_code: bool = False
+    """Whether the user allows code that comes with a model to run."""
     note: Callable[[str], None] = lambda _text: None
     """Say one line to the user: what was assumed, what was left out."""
     progress: Callable[[str, int, int | None], None] = lambda _what, _done, _total: None
@@ -139,7 +145,8 @@ class LoadOptions:
 class Loader(Protocol):
     """Turns a source such as `out/` or `gpt2-xl` into a model and its tokenizer.
 
-    A module with these three functions is one.
+    A module with these three functions is one. It may have a fourth, `files(source)`: the paths
+    of the files that the weights are read from, for their hash in a receipt.
     """
 
     def sources(self) -> Iterable[str]:

@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Generator, Iterator
 
 from . import plugins
-from .api import Event, GptreplError
+from .api import Event, Failure, GptreplError
 from .arguments import Candidate
 from .command import Command, FunctionCommand, SettingCommand, first_line
+from .report import failure
+from .scripting import located
 from .session import Session
 from .settings import known_names, proper
 from .values import near, spelled
@@ -70,13 +72,41 @@ def suggestion(name: str) -> str:
 # --- a line -------------------------------------------------------------------------------------
 
 
-def evaluate(session: Session, line: str) -> Generator[Event]:
-    """Yield the events of one line.
+def evaluate(session: Session, line: str, where: str = "") -> Generator[Event]:
+    """Yield the events of one line; *where* is its place in a file, for errors.
 
     An empty line does nothing. A colon in column one begins a command, two begin a prompt with
     a colon, a space begins a prompt; a prompt is never stripped. What was pasted as several
     lines is a prompt, whatever it begins with, and so are the lines between :multi and :end.
+    The lines of a loop run when its :end has come, each as if it were typed then.
     """
+    is_text = session.block is not None
+    try:
+        for text, place in session.scope.take(line, where, is_text=is_text):
+            try:
+                yield from run(session, text)
+            except EOFError:
+                raise
+            except Exception as error:
+                yield failed(session, error, place)
+    except GptreplError as error:
+        yield failed(session, error, where)
+
+
+def failed(session: Session, error: Exception, where: str) -> Failure:
+    """Return what is shown of *error* where the next line runs all the same; else raise it."""
+    if not isinstance(error, GptreplError):
+        own = GptreplError(failure(error))
+        own.__cause__ = error
+        error = own
+    error = located(error, where)
+    if not session.scope.keeps_going:
+        raise error
+    return Failure(failure(error), True, error.status)
+
+
+def run(session: Session, line: str) -> Generator[Event]:
+    """Yield the events of one line, which is taken as it stands."""
     if session.block is not None:
         yield from collect(session, line)
         return
@@ -101,6 +131,14 @@ def collect(session: Session, line: str) -> Generator[Event]:
         return
     text, session.block = "\n".join(session.block), None
     yield from session.stream(text)
+
+
+def finish(session: Session) -> None:
+    """Raise GptreplError if a block or a loop is open where the lines end; it is dropped."""
+    block, session.block = session.block, None
+    session.scope.close()
+    if block is not None:
+        raise GptreplError(":multi has no :end")
 
 
 def split(line: str) -> tuple[str, str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
 
 from . import plugins
 from .api import GptreplError, Loader, LoadError, LoadOptions, Model, Progress, Tokenizer
 from .devices import resolve
+from .fingerprint import Fingerprint, identify
 from .preload import preload
 from .settings import Settings
 
@@ -34,6 +35,8 @@ class Loaded:
     device: str
     dtype: str
     notes: tuple[str, ...] = ()
+    fingerprint: Fingerprint = field(default_factory=Fingerprint)
+    """The hash of the weights, where the loader tells their files."""
 
 
 class Loading:
@@ -98,7 +101,17 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
     lenient = settings.origin("device").startswith("profile")
     device, dtype = resolve(settings.device, settings.dtype, notes.append, lenient=lenient)
     loader = find_loader(source, notes)
-    options = LoadOptions(device, dtype, settings.activation, tokenizer, notes.append, progress)
+    files = identify(weight_files(loader, source))
+    options = LoadOptions(
+        device=device,
+        dtype=dtype,
+        activation=settings.activation,
+        tokenizer=tokenizer,
+        device_map=settings.device_map,
+        trust_remote_code=settings.trust_remote_code,
+        note=notes.append,
+        progress=progress,
+    )
     try:
         model, tokenizer = loader.load(source, options)
     except GptreplError:
@@ -111,7 +124,17 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise LoadError(f"cannot load {source!r}: {reason}") from error
     check_vocabulary(model, tokenizer, notes)
-    return Loaded(source, loader, model, tokenizer, device, dtype, tuple(notes))
+    print_ = Fingerprint(files or identify(weight_files(loader, source)))  # now it is downloaded
+    return Loaded(source, loader, model, tokenizer, device, dtype, tuple(notes), print_)
+
+
+def weight_files(loader: Loader, source: str) -> list[Path]:
+    """Return the files that the weights of *source* are read from, as far as the loader tells."""
+    tell = getattr(loader, "files", None)
+    try:
+        return list(tell(source)) if tell is not None else []
+    except Exception:  # it is no reason not to load
+        return []
 
 
 def find_loader(source: str, notes: list[str]) -> Loader:

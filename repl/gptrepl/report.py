@@ -23,10 +23,10 @@ def summary(ended: SampleEnded) -> str:
 
 
 def failure(error: BaseException) -> str:
-    """Return the one line that says what went wrong."""
+    """Return the one line that says what went wrong, and where if that is known."""
     text = " ".join(str(error).split())
     if isinstance(error, GptreplError):
-        return text
+        return f"{error.where}: {text}" if error.where else text
     if isinstance(error, OSError):
         return f"{error.strerror or text}{f': {error.filename}' if error.filename else ''}"
     return f"internal error: {type(error).__name__}: {text}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import time
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 from . import chain
-from .api import Ending, Event, GptreplError, SampleEnded, SampleStarted, Token
+from .api import Ending, Event, GptreplError, Notice, SampleEnded, SampleStarted, Token
 from .loading import Loaded
 from .settings import Settings
 from .stops import Watch
@@ -43,6 +43,10 @@ class Sample:
         self.ids = ids
         self.seed = seed
         self.tokens: list[int] = []
+        self.logprobs: list[float] = []
+        """What the model gave each of the tokens, before the chain."""
+        self.ending: Ending | None = None
+        """Why it ended; None while it goes on."""
         self._loaded = loaded
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pieces = [prompt]
@@ -66,6 +70,7 @@ class Sample:
     def add(self, token: int, logprob: float) -> Token:
         """Return the event of one token drawn, with the characters it completes."""
         self.tokens.append(token)
+        self.logprobs.append(logprob)
         piece = ""
         if token != self._end:
             decoded = self._decoder.decode(self._loaded.tokenizer.token_bytes(token))
@@ -80,6 +85,7 @@ class Sample:
         """
         tail = "" if self._watch.found else self._watch.held + self._decoder.decode(b"", final=True)
         self._pieces.append(tail)
+        self.ending = ending
         block_size = self._loaded.model.block_size
         context = len(self.ids) + len(self.tokens)
         return SampleEnded(
@@ -93,6 +99,68 @@ class Sample:
             block_size=block_size,
             ending="stop" if self.has_stopped else ending,
         )
+
+
+class Recorder(Protocol):
+    """Whoever keeps what is drawn: the session tells it, and shows what it says."""
+
+    def started(self, generation: Generation) -> None:
+        """Take note that samples are about to be drawn."""
+        ...
+
+    def drawn(self, generation: Generation) -> None:
+        """Take note of one more token; this is called for each, so it has to be quick."""
+        ...
+
+    def ended(self, generation: Generation) -> None:
+        """Take note that the samples are what they are going to be."""
+        ...
+
+    def said(self) -> Iterable[Notice]:
+        """Return what the user has to know, each once."""
+        ...
+
+
+class Generation:
+    """Samples that are drawn together, and who keeps them."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        settings: Settings,
+        samples: Sequence[Sample],
+        recorders: Sequence[Recorder] = (),
+    ) -> None:
+        self.loaded = loaded
+        self.settings = settings
+        self.samples = samples
+        self.recorders = recorders
+        self.began = time.time()
+        """Seconds since 1970."""
+        self._clock = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """The time since it began."""
+        return time.perf_counter() - self._clock
+
+    def drawn(self) -> None:
+        """Tell that a token was drawn."""
+        for recorder in self.recorders:
+            recorder.drawn(self)
+
+    def kept(self, events: Generator[Event]) -> Generator[Event]:
+        """Yield *events*, which draw the samples, and have them kept however they end."""
+        for recorder in self.recorders:
+            recorder.started(self)
+            yield from recorder.said()
+        try:
+            yield from events
+        finally:
+            for recorder in self.recorders:
+                recorder.ended(self)
+        for recorder in self.recorders:
+            yield from recorder.said()
 
 
 class InOrder:
@@ -139,11 +207,7 @@ def row_of(
 
 
 def draw(
-    loaded: Loaded,
-    settings: Settings,
-    samples: Sequence[Sample],
-    rows: Sequence[Row],
-    in_order: InOrder,
+    generation: Generation, samples: Sequence[Sample], rows: Sequence[Row], in_order: InOrder
 ) -> Generator[Event]:
     """Yield the events of *samples*, each drawn by its row, all of them decoded as one batch.
 
@@ -152,6 +216,7 @@ def draw(
     """
     from .generate import generate
 
+    loaded, length = generation.loaded, generation.settings.max_new_tokens
     began = time.perf_counter()
     ending: Ending = "length"
     stopped: BaseException | None = None
@@ -159,9 +224,11 @@ def draw(
         for sample in samples:
             yield from in_order.put(sample.start())
         known = loaded.tokenizer.vocab_size
-        for pick in generate(loaded.model, rows, settings.max_new_tokens, known):
+        for pick in generate(loaded.model, rows, length, known):
             sample = samples[pick.row]
-            yield from in_order.put(sample.add(pick.token, pick.logprob))
+            token = sample.add(pick.token, pick.logprob)
+            generation.drawn()
+            yield from in_order.put(token)
             if sample.has_stopped:
                 rows[pick.row].done = True
                 yield from in_order.put(sample.end("stop", time.perf_counter() - began))

@@ -6,17 +6,20 @@ Lines run exactly as if they were typed. Neither stream ever gets an escape code
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
-from typing import IO, TextIO
+from collections.abc import Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TextIO
 
-from .api import Event, GptreplError, LoadError, Notice, SampleEnded, SampleStarted, Table, Token
-from .commands import drive, evaluate
+from .api import Event, Failure, GptreplError, Notice, SampleEnded, SampleStarted, Table, Token
+from .commands import drive, evaluate, finish
 from .report import failure, summary
+from .scripting import UnreadableError, located
 from .session import Session
 
 SEPARATOR = "---------------"
 OK, FAILED, USAGE, NO_MODEL, INTERRUPTED = 0, 1, 2, 3, 130
-"""The exit statuses: all went well, a command failed, wrong arguments, no model, Ctrl-C."""
+"""Exit statuses: all went well, wrong arguments, no model, Ctrl-C. Errors bring their own."""
 
 
 class Script:
@@ -26,32 +29,43 @@ class Script:
         self.session = session
         self.out = out
         self.err = err
+        self.status = OK
+        """The exit status: that of the first error."""
 
-    def run(self, lines: Iterable[str], name: str, *, keep_going: bool = False) -> int:
+    def run(
+        self, lines: Iterable[str], name: str, *, path: Path | None = None, keep_going: bool = False
+    ) -> int:
         """Evaluate each line and return the exit status.
 
         The first error ends it, said as `name:line: message`; with *keep_going* the others
-        still run, and the status is that of the first error.
+        still run, as after `:on-error continue`. *path* is the file they come from, if any.
         """
-        status = OK
-        numbered = enumerate(lines, 1)
+        scope = self.session.scope
+        scope.keeps_going = keep_going
         number = 0
-        while True:
+        with ExitStack() as stack:
+            if path is not None:
+                stack.enter_context(scope.reading(path))
             try:
-                number, line = next(numbered)
-                drive(evaluate(self.session, line), self.show)
-            except (StopIteration, EOFError):
-                return status
+                for number, line in enumerate(lines, 1):
+                    drive(evaluate(self.session, line, f"{name}:{number}"), self.show)
+                finish(self.session)
+            except EOFError:
+                pass
             except BrokenPipeError:
                 raise
             except UnreadableError as error:
-                self.say(f"{name}:{number + 1}: {error}")
-                return status or FAILED
+                self.fail(located(error, f"{name}:{number + 1}"))
+            except GptreplError as error:
+                self.fail(error)
             except Exception as error:
-                self.say(f"{name}:{number}: {failure(error)}")
-                status = status or (NO_MODEL if isinstance(error, LoadError) else FAILED)
-                if not keep_going:
-                    return status
+                self.fail(located(GptreplError(failure(error)), f"{name}:{number}"))
+        return self.status
+
+    def fail(self, error: GptreplError) -> None:
+        """Say an error; the first one decides the exit status."""
+        self.status = self.status or error.status
+        self.say(failure(error))
 
     def show(self, event: Event) -> None:
         """Write one event to the stream it belongs to."""
@@ -63,8 +77,11 @@ class Script:
                 self.out.write(f"{event.tail}\n{SEPARATOR}\n")
                 self.out.flush()
                 self.say(summary(event))
-            case Notice(text=text):
-                self.say(text)
+            case Failure():
+                self.status = self.status or event.status
+                self.say(event.text)
+            case Notice():
+                self.say(event.text)
             case Table():
                 self.say(plain(event))
 
@@ -72,25 +89,6 @@ class Script:
         """Write a line that is no sample."""
         self.err.write(f"{text}\n")
         self.err.flush()
-
-
-class UnreadableError(GptreplError):
-    """The input cannot be read as text; nothing after it can be trusted."""
-
-
-def read(stream: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of *stream* as they arrive, as UTF-8 without their ends.
-
-    LF and CRLF end a line, the last one needs no end, a byte order mark is dropped.
-    """
-    for number, raw in enumerate(stream, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UnreadableError(f"byte {error.start + 1} of the line is no UTF-8") from None
 
 
 def plain(table: Table) -> str:

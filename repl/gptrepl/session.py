@@ -7,14 +7,15 @@ seed and its index, and nothing typed before can move it.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import chain, stops
-from .api import Console, Event, GptreplError, Notice
+from .api import Console, Event, GptreplError, Notice, Token
 from .loading import Loaded, Loading, source_of
 from .prompts import start_of
-from .samples import InOrder, Sample, draw, row_of
+from .samples import Generation, InOrder, Recorder, Sample, draw, row_of
+from .scripting import Scope
 from .settings import LAST_SEED, Settings
 
 if TYPE_CHECKING:
@@ -40,6 +41,12 @@ class Session:
         """The lines of a prompt that goes on until `:end`; None: a line is a prompt."""
         self.console: Console | None = None
         """The terminal, where there is one, for commands that run other programs."""
+        self.scope = Scope()
+        """The variables and loops of what is typed."""
+        self.recorders: list[Recorder] = []
+        """Whoever keeps what is drawn: the log, a script in the making."""
+        self.confirm: Callable[[str], bool] | None = None
+        """Asks the user a question, where there is one to be asked; None: nobody is there."""
         self._loaded: Loaded | None = None
         self._loading: Loading | None = None
         self._said: set[str] = set()
@@ -150,11 +157,34 @@ class Session:
         yield from self._remarks(loaded, settings, samples)
         self.samples = samples
         own = iter(generators) if generators is not None else None
+        # What other generators drew does not follow from the seeds, so nobody could replay it.
+        recorders = self.recorders if own is None else ()
+        generation = Generation(loaded, settings, samples, recorders)
+        yield from generation.kept(self._batches(generation, own))
+
+    def _batches(
+        self, generation: Generation, generators: Iterator[torch.Generator] | None
+    ) -> Generator[Event]:
         in_order = InOrder()
-        for first in range(0, len(samples), BATCH):
-            batch = samples[first : first + BATCH]
-            rows = [row_of(loaded, settings, sample, own) for sample in batch]
-            yield from draw(loaded, settings, batch, rows, in_order)
+        for first in range(0, len(generation.samples), BATCH):
+            batch = generation.samples[first : first + BATCH]
+            rows = [
+                row_of(generation.loaded, generation.settings, sample, generators)
+                for sample in batch
+            ]
+            yield from draw(generation, batch, rows, in_order)
+
+    def preview(self, prompt: str, max_new_tokens: int) -> Iterator[str]:
+        """Yield the pieces of text a sample of *prompt* would begin with; none of it is kept."""
+        loaded = self.loaded
+        if loaded is None:
+            return
+        settings = self.settings.but("typed", max_new_tokens=max_new_tokens)
+        samples = self._samples(loaded, settings, [prompt], 1, 1)
+        rows = [row_of(loaded, settings, sample) for sample in samples]
+        for event in draw(loaded, settings, samples, rows, InOrder()):
+            if isinstance(event, Token):
+                yield event.text
 
     def _samples(
         self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int, step: int

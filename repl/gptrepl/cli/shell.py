@@ -17,9 +17,10 @@ from .. import __version__, chain
 from ..api import GptreplError, LoadError
 from ..plugins import installed
 from ..profiles import read as read_profile
-from ..script import NO_MODEL, Script, read, stdio
+from ..script import NO_MODEL, Script, stdio
+from ..scripting import read
 from ..session import Session
-from ..settings import FIELDS, Settings
+from ..settings import FIELDS, HINTS, Settings
 from . import SUBCOMMANDS
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -62,6 +63,9 @@ def command() -> click.Command:
 def option(name: str, help: str) -> click.Option:
     """Return the option of a setting or sampler; `-` and `_` are the same in it."""
     spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+    if HINTS.get(name) is bool:
+        both = [f"{spelling}/--no{spelling[1:]}" for spelling in spellings]
+        return click.Option([name, *both], default=None, help=help)
     return click.Option([name, *spellings], metavar="VALUE", help=help)
 
 
@@ -97,7 +101,8 @@ def shell(
             return NO_MODEL
     found, name = inputs(script, lines)
     keep_going = keep_going or is_terminal(sys.stdin)
-    return front.run(found, name, keep_going=keep_going)
+    path = Path(script).expanduser() if script and not lines else None
+    return front.run(found, name, path=path, keep_going=keep_going)
 
 
 def settings_of(source: str, profiles: Sequence[str], values: dict[str, str | None]) -> Settings:
