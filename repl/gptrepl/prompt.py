@@ -6,12 +6,12 @@ The terminal is never asked where its cursor is: the reply would end up among th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import Callable, Hashable
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, to_filter
@@ -30,6 +30,7 @@ from .completion import LineCompleter, is_command
 from .draft import Draft
 from .keys import bindings
 from .session import Session
+from .suggestion import Suggester
 
 SIGN = "> "
 CONTINUED = ". "
@@ -89,6 +90,7 @@ class Prompt:
         self._hint = ""
         self._completer = LineCompleter(session)
         self._draft = Draft(session, self._redraw)
+        self._suggester = Suggester(session)
         self._shell: PromptSession[str] = PromptSession(
             self._sign,
             prompt_continuation=continuation,
@@ -97,7 +99,7 @@ class Prompt:
             complete_in_thread=True,
             complete_while_typing=Condition(self._is_command),
             lexer=StrangeLexer(self._draft),
-            auto_suggest=AutoSuggestFromHistory(),
+            auto_suggest=self._suggester,
             key_bindings=bindings(session, self._completer, self._show_hint),
             enable_suspend=True,
             enable_open_in_editor=True,
@@ -117,7 +119,10 @@ class Prompt:
         """Return the next line; raise EOFError where the input ends."""
         rows = self._shell.app.output.get_size().rows
         self._shell.reserve_space_for_menu = min(MENU_ROWS, rows // 3)
-        return self._shell.prompt(pre_run=self._watch)
+        try:
+            return self._shell.prompt(pre_run=self._watch)
+        finally:
+            self._suggester.stop()
 
     def _dress(self, _app: object) -> None:
         """Follow the settings of keys and toolbar."""
@@ -152,7 +157,8 @@ class Prompt:
         self._draft.follow("" if self._is_command() else self._shell.default_buffer.text)
 
     def _redraw(self) -> None:
-        self._shell.app.invalidate()
+        with contextlib.suppress(RuntimeError):  # the prompt is being left at this moment
+            self._shell.app.invalidate()
 
     def _rendered(self, _app: object) -> None:
         """Begin to load the model once the first prompt is on the screen."""

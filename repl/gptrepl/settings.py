@@ -67,6 +67,7 @@ class Settings:
     chain: tuple[str, ...] = knob((), help="the order of the samplers; empty: by stage")
     keys: Literal["emacs", "vi"] = knob("emacs", help="how the keys edit a line")
     toolbar: bool = knob(True, help="show the line below the prompt; F2 does so too")
+    suggest: bool = knob(False, help="show in grey how the model goes on; Right accepts it")
     stop: tuple[str, ...] = knob(
         (),
         help="texts that end a sample and are not part of it",
