@@ -214,6 +214,19 @@ def test_an_ended_sample_leaves_the_cursor_at_the_start_of_a_line():
     assert view.out.getvalue().endswith("x\ninterrupted\n")
 
 
+@pytest.mark.parametrize(("answer", "says"), [("y", True), (" YES ", True), ("", False)])
+def test_a_command_may_ask(monkeypatch, answer, says):
+    shell = Terminal(spelling("x")).type(CTRL_D)
+    monkeypatch.setattr("builtins.input", lambda sign: sign == "overwrite ^[? [y/N] " and answer)
+    assert shell.session.confirm("overwrite \x1b?") is says
+
+
+def test_no_answer_is_no(monkeypatch):
+    shell = Terminal(spelling("x")).type(CTRL_D)
+    monkeypatch.setattr("builtins.input", lambda sign: (_ for _ in ()).throw(EOFError))
+    assert shell.session.confirm("overwrite?") is False
+
+
 # --- history ------------------------------------------------------------------------------------
 
 

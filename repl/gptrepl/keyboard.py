@@ -63,6 +63,12 @@ class Keyboard:
         attributes[CONTROL][termios.VQUIT] = os.fpathconf(self.descriptor or 0, "PC_VDISABLE")
         self._set(attributes)
 
+    def forget(self) -> None:
+        """Drop the keys that were typed and not read."""
+        if self._before is not None:
+            with contextlib.suppress(termios.error):
+                termios.tcflush(self.descriptor or 0, termios.TCIFLUSH)
+
     def restore(self) -> None:
         """Put the terminal back as it was found."""
         if self._before is not None:

@@ -16,7 +16,7 @@ from .commands import drive, evaluate
 from .interrupts import Interrupts
 from .keyboard import Keyboard
 from .report import failure
-from .screen import Screen, wants_colour
+from .screen import Screen, harmless, wants_colour
 from .session import Session
 
 SIGN = "> "
@@ -50,6 +50,8 @@ class Shell:
     def run(self) -> int:
         """Evaluate line after line until the input ends; return the exit status."""
         self.interrupts.stop_reading = self.reader.stop
+        self.session.console = self.interrupts.keyboard
+        self.session.confirm = self.confirm
         while self.interrupts.status is None:
             try:
                 line = self.reader.read()
@@ -76,6 +78,19 @@ class Shell:
             self.screen.say(failure(error), "error")
         self.screen.settle()
         return True
+
+    def confirm(self, question: str) -> bool:
+        """Return whether the user says yes; what was typed before the question is no answer."""
+        self.screen.settle()
+        keyboard = self.interrupts.keyboard
+        with keyboard.lent():
+            keyboard.forget()
+            try:
+                answer = input(f"{harmless(question)} [y/N] ")
+            except EOFError:
+                self.screen.break_line()
+                return False
+        return answer.strip().lower() in ("y", "yes")
 
 
 class PlainReader:
@@ -110,7 +125,6 @@ def run(session: Session) -> int:
         sys.stdout.reconfigure(errors="replace")
     keyboard = Keyboard(sys.stdin.fileno(), by_line=is_plain())
     interrupts = Interrupts(keyboard)
-    session.console = keyboard
     with interrupts.handled(), keyboard.hushed():
         return shell(session, keyboard, interrupts).run()
 
