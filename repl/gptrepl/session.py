@@ -181,18 +181,6 @@ class Session:
             return
         settings = self.settings.but("typed", max_new_tokens=max_new_tokens)
         samples = self._samples(loaded, settings, [prompt], 1, 1)
-        rows = [row_of(loaded, settings, sample) for sample in samples]
-        for event in draw(loaded, settings, samples, rows, InOrder()):
-            if isinstance(event, Token):
-                yield event.text
-
-    def preview(self, prompt: str, max_new_tokens: int) -> Iterator[str]:
-        """Yield the pieces of text a sample of *prompt* would begin with; none of it is kept."""
-        loaded = self.loaded
-        if loaded is None:
-            return
-        settings = self.settings.but("typed", max_new_tokens=max_new_tokens)
-        samples = self._samples(loaded, settings, [prompt], 1, 1)
         for event in self._batches(Generation(loaded, settings, samples), None):
             if isinstance(event, Token):
                 yield event.text
