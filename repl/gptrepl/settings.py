@@ -56,6 +56,12 @@ class Settings:
     activation: Literal["auto", "gelu", "gelu_new"] = knob(
         "auto", help="the activation, where a model has the choice: auto is what its files say"
     )
+    device_map: Literal["off", "auto"] = knob(
+        "off", help="auto spreads a model of transformers over all devices (needs accelerate)"
+    )
+    trust_remote_code: bool = knob(
+        False, help="let code that comes with a model run; a profile cannot say so"
+    )
     start: Text = knob(
         NEWLINE, help="the text that :sample draws from; FILE:PATH reads it from a file"
     )
@@ -99,6 +105,10 @@ class Settings:
         where the new profile says otherwise.
         """
         checked = {name: Settings().check(name, value) for name, value in changes.items()}
+        if checked.get("trust_remote_code"):
+            raise GptreplError(
+                f"profile {profile} asks to trust_remote_code, which only you can: say it yourself"
+            )
         kept = self.of_user()
         for origin in ("command line", "typed"):
             layer = self.layers.get(origin, {})
@@ -180,7 +190,8 @@ class Settings:
     @property
     def model_key(self) -> tuple[str, ...]:
         """What the model in memory was built from; a change of it means a load."""
-        return self.model, self.tokenizer, self.device, self.dtype, self.activation
+        how = (self.device, self.dtype, self.activation, self.device_map)
+        return self.model, self.tokenizer, *how, str(self.trust_remote_code)
 
 
 HINTS = get_type_hints(Settings)
