@@ -14,6 +14,7 @@ import torch
 from gptrepl.api import LoadOptions
 from gptrepl_plugins.models import nanogpt, parity
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
+from gptrepl_plugins.tokenizers import CharTokenizer
 
 SHAPES = {
     "with biases": GPTConfig(8, 11, 2, 2, 8),
@@ -81,3 +82,22 @@ def test_the_texts_of_sample_py(golden: Path, monkeypatch: pytest.MonkeyPatch) -
         ]
         texts = [b"".join(map(tokenizer.token_bytes, row)).decode() for row in rows]
         assert record["stdout"].endswith("".join(f"{text}\n---------------\n" for text in texts))
+
+
+def test_code_pasted_from_nanogpt_gives_the_text_of_sample_py(golden: Path) -> None:
+    record = next(record for record in recorded(golden) if options(record)["start"] == "\n")
+    asked = options(record)
+    torch.manual_seed(asked["seed"])
+    checkpoint = torch.load(golden / "nanogpt_char/out/ckpt.pt", weights_only=True)
+    model = GPT(GPTConfig(**checkpoint["model_args"]))
+    model.load_state_dict(checkpoint["model"])
+    model.eval()
+    model.to("cpu")
+    x = torch.tensor([[0]], dtype=torch.long)
+    alphabet = CharTokenizer(str(golden / "nanogpt_char/data/shakespeare_char"))
+    with torch.no_grad():
+        for text in record["stdout"].split("meta.pkl...\n")[1].split("\n---------------\n")[:-1]:
+            y = model.generate(
+                x, asked["max_new_tokens"], temperature=asked["temperature"], top_k=asked["top_k"]
+            )
+            assert b"".join(map(alphabet.token_bytes, y[0].tolist())).decode() == text
