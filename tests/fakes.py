@@ -80,7 +80,7 @@ def session_of(model: object, tokenizer: object | None = None, **changes: object
 @contextmanager
 def distribution(folder: Path, name: str, entry_points: str, **files: str) -> Iterator[Path]:
     """Lay a distribution into *folder* as pip leaves it; each file is NAME='its text'."""
-    from gptrepl import chain, plugins
+    from gptrepl import plugins
 
     info = folder / f"{name}-1.0.dist-info"
     info.mkdir(parents=True)
@@ -88,9 +88,6 @@ def distribution(folder: Path, name: str, entry_points: str, **files: str) -> It
     (info / "entry_points.txt").write_text(entry_points)
     for module, text in files.items():
         (folder / f"{module}.py").write_text(text)
-    caches = (plugins.installed, plugins.load, chain.sampler_class)
-    for cache in caches:
-        cache.cache_clear()
+    plugins.forget()
     yield folder
-    for cache in caches:
-        cache.cache_clear()
+    plugins.forget()

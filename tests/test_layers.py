@@ -17,14 +17,24 @@ PLUGINS = ROOT / "plugins/gptrepl_plugins"
 ORDER = [
     ["__init__"],
     ["api"],
-    ["values", "plugins", "chain", "devices", "stops", "settings", "document"],
+    ["values", "contract", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["arguments", "report", "scripting", "fingerprint"],
     ["profiles", "draw", "generate", "records"],
     ["prompts", "preload", "loading", "samples", "session", "streams"],
     ["offers", "command", "commands"],
-    ["builtins", "editing", "expectations", "script_commands"],
+    ["catalogue", "builtins", "editing", "expectations", "script_commands"],
     ["script"],
-    ["keyboard", "interrupts", "screen", "history", "completion", "draft", "keys", "suggestion", "toolbar"],
+    [
+        "keyboard",
+        "interrupts",
+        "screen",
+        "history",
+        "completion",
+        "draft",
+        "keys",
+        "suggestion",
+        "toolbar",
+    ],
     ["prompt", "terminal"],
     ["cli"],
     ["__main__"],
@@ -95,7 +105,9 @@ def test_libraries_stay_in_their_rooms(path):
             continue
         assert path.stem in ROOMS.get(library, {path.stem}), f"{path.stem} imports {library}"
         if library in ("torch", "transformers", "tiktoken") and at_import:
-            assert path.stem in ("draw", "generate"), f"{path.stem} imports {library} when it is imported"
+            assert path.stem in ("draw", "generate"), (
+                f"{path.stem} imports {library} when it is imported"
+            )
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed():

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
+from . import catalogue, offers, profiles
 from . import chain as chains
-from . import offers, plugins, profiles
-from .api import Choices, Event, Notice, Table, Text, command
+from .api import Choices, Event, GptreplError, Notice, Table, Text, command
 from .command import first_line
 from .commands import find, known, split
 from .prompts import read_prompt
@@ -58,14 +58,13 @@ def models(session: Session) -> Iterator[Event]:
 
 
 def list_plugins(_session: Session) -> Iterator[Event]:
-    """List the plugins that are installed: samplers, tokenizers, models and commands."""
-    rows: list[tuple[str, ...]] = []
-    for kind in plugins.KINDS:
-        for name, entry in plugins.installed(kind).items():
-            package = entry.dist.name if entry.dist else "?"
-            version = entry.dist.version if entry.dist else "?"
-            rows.append((kind.removesuffix("s"), name, package, version))
-    yield Table(("kind", "name", "package", "version"), tuple(rows), "plugins")
+    """List the plugins that are installed: samplers, tokenizers, models and commands.
+
+    One that fails is named below the list and hinders no other; of two with one name ours is
+    used. `gptrepl --disable NAME` leaves one out.
+    """
+    yield catalogue.table()
+    yield from (Notice(fault, warning=True) for fault in catalogue.faults())
 
 
 # --- sampling -----------------------------------------------------------------------------------
@@ -183,11 +182,14 @@ def chain(session: Session, *order: SamplerName) -> Iterator[Event]:
     if order:
         yield from session.apply(session.settings.but("typed", chain=order))
     settings = session.settings
-    names = chains.arrange(plugins.installed("samplers"), settings.chain)
-    rows = [
-        (str(place), name, chains.stage_of(name), settings.value(name))
-        for place, name in enumerate(names, 1)
-    ]
+    names = chains.arrange(chains.loading(), settings.chain)
+    rows: list[tuple[str, ...]] = []
+    for place, name in enumerate(names, 1):
+        try:
+            value = settings.value(name)
+        except GptreplError:
+            value = "fails, see :plugins"
+        rows.append((str(place), name, chains.stage_of(name), value))
     yield Table(("", "sampler", "stage", "value"), tuple(rows), "chain")
 
 

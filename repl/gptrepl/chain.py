@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, get_type_hints
 
 from . import plugins
@@ -20,15 +19,18 @@ Chain = Sequence[tuple[str, Sampler]]
 STAGES: tuple[Stage, ...] = ("penalty", "temperature", "truncation", "selection")
 
 
-@cache
 def sampler_class(name: str) -> Any:
-    """Return the class of a sampler plugin; raise GptreplError if it is no sampler."""
-    found = plugins.load("samplers", name)
-    knobs = dataclasses.fields(found) if dataclasses.is_dataclass(found) else ()
-    if not knobs or not isinstance(found, type) or not callable(getattr(found, "__call__", None)):  # noqa: B004
-        package = plugins.origin(plugins.installed("samplers")[name])
-        raise GptreplError(f"sampler {name!r} of {package} is not a dataclass that can be called")
-    return found
+    """Return the class of a sampler plugin; raise GptreplError if it does not load."""
+    return plugins.load("samplers", name)
+
+
+def loading() -> list[str]:
+    """Return the names of the installed samplers that load, sorted."""
+    return [
+        name
+        for name in plugins.installed("samplers")
+        if not plugins.outcome("samplers", name).fault
+    ]
 
 
 def by_origin() -> list[str]:
@@ -96,6 +98,14 @@ def check(chain: Chain) -> None:
         )
 
 
+def default(name: str) -> Sampler:
+    """Return sampler *name* as it is before anyone sets it: off."""
+    found = sampler_class(name)
+    with plugins.guarded("samplers", name):
+        made: Sampler = found()
+    return made
+
+
 def build(name: str, value: Any, current: Sampler | None = None) -> Sampler:
     """Return sampler *name* set to *value*.
 
@@ -118,7 +128,8 @@ def build(name: str, value: Any, current: Sampler | None = None) -> Sampler:
     hints = get_type_hints(found)
     fields = {key: check_field(name, known[key], hints[key], item) for key, item in given.items()}
     base = {key: getattr(current, key) for key in known} if current is not None else {}
-    made: Sampler = found(**{**base, **fields})
+    with plugins.guarded("samplers", name):
+        made: Sampler = found(**{**base, **fields})
     return made
 
 
@@ -173,10 +184,12 @@ def bind(chain: Chain, tokenizer: Tokenizer, prompt_length: int) -> Chain:
     Samplers that speak of texts or of new tokens turn into ones that speak of ids. Raises
     GptreplError where a text has no ids.
     """
-    return [
-        (name, sampler.bind(tokenizer, prompt_length) if hasattr(sampler, "bind") else sampler)
-        for name, sampler in chain
-    ]
+    bound: list[tuple[str, Sampler]] = []
+    for name, sampler in chain:
+        with plugins.guarded("samplers", name):
+            bind = getattr(sampler, "bind", None)
+            bound.append((name, bind(tokenizer, prompt_length) if bind else sampler))
+    return bound
 
 
 def idle(chain: Chain, vocab_size: int, origin: Callable[[str], str]) -> list[str]:
@@ -186,7 +199,8 @@ def idle(chain: Chain, vocab_size: int, origin: Callable[[str], str]) -> list[st
     for place, (name, sampler) in enumerate(chain):
         if origin(name) == "default" or place in greedy[:1]:
             continue
-        reason = getattr(sampler, "idle", lambda _vocab_size: "")(vocab_size)
+        with plugins.guarded("samplers", name):
+            reason = getattr(sampler, "idle", lambda _vocab_size: "")(vocab_size)
         if greedy and (stage(sampler) != "penalty" or place > greedy[0]):
             reason = "decoding is greedy"
         if reason:

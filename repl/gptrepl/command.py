@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, get_origin
 
-from . import chain, offers
+from . import chain, offers, plugins
 from .api import Event, Notice, Text
 from .arguments import Candidate, parse, signature_of, unquoted, usage_of
 from .session import Session
@@ -82,7 +83,13 @@ class FunctionCommand:
             yield from self.verbs[word].run(session, rest)
             return
         arguments = parse(self.function, self.name, text)
-        yield from self.function(session, *arguments) or ()
+        name = self.name.partition(" ")[0]
+        entry = plugins.installed("commands").get(name)
+        if entry is None or plugins.is_own(entry):
+            yield from self.function(session, *arguments) or ()
+        else:
+            with plugins.guarded("commands", name):
+                yield from supervised(name, self.function(session, *arguments) or ())
 
     def complete(self, session: Session, text: str) -> Iterator[Candidate]:
         """Yield what the parameter under the last word allows."""
@@ -95,6 +102,31 @@ class FunctionCommand:
                 if verb.startswith(word):
                     yield Candidate(verb, len(word), first_line(found.help))
         yield from signature_of(self.function).complete(session, text)
+
+
+def supervised(name: str, events: Iterable[Event]) -> Generator[Event]:
+    """Yield the *events* of a stranger's command; raise GptreplError for what is no event.
+
+    An interrupt at one of them is handed on, so that the work in hand can end itself.
+    """
+    iterator = iter(events)
+    step: Callable[[], Event] = lambda: next(iterator)  # noqa: E731
+    while True:
+        try:
+            event = step()
+        except StopIteration:
+            return
+        except EOFError as error:  # only ours may end the shell
+            raise plugins.blame("commands", name, plugins.reason(error)) from error
+        if not isinstance(event, Event):
+            raise plugins.blame("commands", name, f"it yields {event!r:.60}, which is no event")
+        step = lambda: next(iterator)  # noqa: E731
+        try:
+            yield event
+        except KeyboardInterrupt as interrupt:
+            if not isinstance(iterator, Generator):
+                raise
+            step = partial(iterator.throw, interrupt)
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ sampler; those of the settings and samplers are written nowhere, they follow fro
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 
-from . import plugins
+from . import chain, plugins
 from .api import Event, Failure, GptreplError
 from .arguments import Candidate
 from .command import Command, FunctionCommand, SettingCommand, first_line
 from .report import failure
 from .scripting import located
 from .session import Session
-from .settings import known_names, proper
+from .settings import FIELDS, known_names, proper
 from .values import near, spelled
 
 LINE = re.compile(r"(?P<name>[^\W\d_][\w-]*|[^\w\s]+)?(?P<sign>\s*=|\s?)(?P<rest>.*)", re.DOTALL)
@@ -28,37 +28,55 @@ BLOCK_END = ":end"
 
 def known() -> dict[str, Command]:
     """Return every command by its name, sorted. Those that do not load are left out."""
-    found: dict[str, Command] = {name: SettingCommand(name) for name in known_names()}
-    for name in plugins.installed("commands"):
-        try:
-            found[name] = FunctionCommand(name, plugins.load("commands", name))
-        except GptreplError:
-            continue
+    broken = set(plugins.installed("samplers")) - set(chain.loading())
+    names = [name for name in known_names() if name in FIELDS or name not in broken]
+    found: dict[str, Command] = dict(functions(own=False))
+    found |= {name: SettingCommand(name) for name in names}
+    found |= functions(own=True)
     return dict(sorted(found.items()))
+
+
+def functions(*, own: bool) -> Iterator[tuple[str, FunctionCommand]]:
+    """Yield the commands that are functions and load: our *own* ones, or those of others."""
+    for name, entry in plugins.installed("commands").items():
+        if plugins.is_own(entry) == own and not plugins.outcome("commands", name).fault:
+            yield name, FunctionCommand(name, plugins.load("commands", name))
 
 
 def find(name: str) -> Command:
     """Return the command that *name* means: `:TEMP`, `:top-k` and `:topk` are names.
 
-    Raises GptreplError with the nearest name if there is none.
+    Ours come first, then settings and samplers, then the commands of others. Raises GptreplError
+    with the nearest name if there is none.
     """
     entries = plugins.installed("commands")
-    for own in entries:
-        if spelled(own) == spelled(name):
-            return FunctionCommand(own, plugins.load("commands", own))
-    for own, entry in entries.items():
-        if plugins.is_own(entry):
-            function = FunctionCommand(own, plugins.load("commands", own))
-            if spelled(name) in map(spelled, function.aliases):
-                return function
+    named = [own for own in entries if spelled(own) == spelled(name)]
+    if named and plugins.is_own(entries[named[0]]):  # the usual case: no other is imported
+        return FunctionCommand(named[0], plugins.load("commands", named[0]))
+    found = called(name, dict(functions(own=True)))
+    if found is not None:
+        return found
     try:
         return SettingCommand(proper(name))
     except GptreplError:
         pass
-    for command in known().values():
+    found = called(name, dict(functions(own=False)))
+    if found is not None:
+        return found
+    for broken in named:
+        plugins.load("commands", broken)  # raises: it says what is wrong with it
+    raise GptreplError(f"no command :{name}{suggestion(name)}")
+
+
+def called(name: str, commands: Mapping[str, Command]) -> Command | None:
+    """Return the one of *commands* that *name* means: the names go before the other names."""
+    for own, command in commands.items():
+        if spelled(own) == spelled(name):
+            return command
+    for command in commands.values():
         if spelled(name) in map(spelled, command.aliases):
             return command
-    raise GptreplError(f"no command :{name}{suggestion(name)}")
+    return None
 
 
 def suggestion(name: str) -> str:

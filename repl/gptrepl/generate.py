@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from . import plugins
 from .api import GptreplError, Model, Sampler
 from .chain import Chain
 from .draw import draw
@@ -52,7 +53,8 @@ def begin(chain: Chain, seed: int, device: torch.device | str = "cpu") -> Chain:
         start = getattr(sampler, "begin", None)
         if start is not None:
             own = Generator(device).manual_seed((seed + place * SPARE) % 2**64)
-            sampler = start(own)
+            with plugins.guarded("samplers", name):
+                sampler = start(own)
         begun.append((name, sampler))
     return begun
 
@@ -64,13 +66,16 @@ def generate(
     """Yield *max_new_tokens* picks for each row, all rows step by step.
 
     Only the first *known* ids are drawn (None: all of them). Raises GptreplError when the model
-    gives nan, or the chain leaves nothing to draw from.
+    or a sampler fails or gives nan, or the chain leaves nothing to draw from.
     """
     for _ in range(max_new_tokens):
         alive = [index for index, row in enumerate(rows) if not row.done]
         if not alive:
             return
         logits = model.logits([rows[index].ids for index in alive])
+        if logits.shape != (len(alive), model.vocab_size) or logits.dtype != torch.float32:
+            due = f"float32 of shape ({len(alive)}, {model.vocab_size})"
+            raise GptreplError(f"the model gave {described(logits)} where {due} was due")
         for index, own in zip(alive, logits, strict=True):
             row = rows[index]
             token = pick(own, row, known)
@@ -83,25 +88,45 @@ def generate(
 
 def pick(logits: Tensor, row: Row, known: int | None) -> int:
     """Return the id drawn for *row* from its *logits*, shape (vocab_size,)."""
-    left = run(logits, row)
+    steps = run(logits, row)
+    left = steps[-1]
     if known is not None and known < len(logits):
         # Behind the chain, so that whatever is left is drawn as if nothing had been masked.
         left = masked(left, known)
         if left.max() == -math.inf:
-            left = run(masked(logits, known), row)
+            steps = run(masked(logits, known), row)
+            left = steps[-1]
     best = float(left.max())
     if not math.isfinite(best):
-        raise GptreplError(blame(logits, row))
+        raise blame(steps, row)
     if row.greedy:
         return int(left.argmax())
     return draw(left, row.generator)
 
 
-def run(logits: Tensor, row: Row) -> Tensor:
-    """Return what the row's chain makes of *logits*."""
-    for _, sampler in row.chain:
-        logits = sampler(logits, row.ids)
-    return logits
+def run(logits: Tensor, row: Row) -> list[Tensor]:
+    """Return *logits* and what each link of the row's chain makes of them; the last counts."""
+    steps = [logits]
+    for name, sampler in row.chain:
+        try:
+            left = sampler(steps[-1], row.ids)
+        except GptreplError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise plugins.blame("samplers", name, plugins.reason(error)) from error
+        if not isinstance(left, Tensor) or (left.shape, left.dtype) != (logits.shape, logits.dtype):
+            due = described(logits)
+            fault = f"it returned {described(left)} where {due} was due"
+            raise plugins.blame("samplers", name, fault)
+        steps.append(left)
+    return steps
+
+
+def described(value: object) -> str:
+    """Return in words what a model or a sampler returned."""
+    if not isinstance(value, Tensor):
+        return type(value).__name__
+    return f"{str(value.dtype).removeprefix('torch.')} of shape {tuple(value.shape)}"
 
 
 def masked(logits: Tensor, known: int) -> Tensor:
@@ -111,18 +136,24 @@ def masked(logits: Tensor, known: int) -> Tensor:
     return kept
 
 
-def blame(logits: Tensor, row: Row) -> str:
+def blame(steps: Sequence[Tensor], row: Row) -> GptreplError:
     """Return the error that says who left no distribution to draw from."""
-    if not math.isfinite(float(logits.max())):
-        return broken(logits)
-    for name, sampler in row.chain:
-        logits = sampler(logits, row.ids)
-        best = float(logits.max())
+    if not math.isfinite(float(steps[0].max())):
+        return GptreplError(broken(steps[0]))
+    for (name, _), left in zip(row.chain, steps[1:], strict=True):
+        best = float(left.max())
+        if math.isfinite(best):
+            continue
+        label = plugins.label("samplers", name)
         if best == -math.inf:
-            return f"{name} left no token to draw from: set it less strictly, or off"
-        if not math.isfinite(best):
-            return f"{name} turned the logits into {best}: set it off"
-    return "the chain left no token to draw from: set a sampler less strictly, or off"
+            fault, way = "left no token to draw from", "set it less strictly, or off"
+        else:
+            fault, way = f"turned the logits into {best}", "set it off"
+        plugins.faults["samplers", name] = f"it {fault}"
+        return GptreplError(f"{label} {fault}: {way}")
+    return GptreplError(
+        "the tokenizer knows none of the tokens that the chain left: set a sampler less strictly"
+    )
 
 
 def broken(logits: Tensor) -> str:

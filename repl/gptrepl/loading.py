@@ -6,6 +6,7 @@ its result ever reaches a session, so a load that fails or is given up leaves no
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from threading import Thread
 
 from . import plugins
 from .api import GptreplError, Loader, LoadError, LoadOptions, Model, Progress, Tokenizer
+from .contract import no_model, no_tokenizer
 from .devices import resolve
 from .fingerprint import Fingerprint, identify
 from .preload import preload
@@ -100,7 +102,7 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
     tokenizer = open_tokenizer(settings.tokenizer)
     lenient = settings.origin("device").startswith("profile")
     device, dtype = resolve(settings.device, settings.dtype, notes.append, lenient=lenient)
-    loader = find_loader(source, notes)
+    name, loader = find_loader(source, notes)
     files = identify(weight_files(loader, source))
     options = LoadOptions(
         device=device,
@@ -114,14 +116,19 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
     )
     try:
         model, tokenizer = loader.load(source, options)
+        misfit = no_model(model) or no_tokenizer(tokenizer)
+        if misfit:
+            raise plugins.blame("models", name, misfit)
     except GptreplError:
         raise
     except MemoryError:
         raise LoadError(f"{source!r} does not fit into memory") from None
     except OSError as error:
         raise LoadError(f"cannot read {source!r}: {error.strerror or error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
+        if not plugins.is_own(plugins.installed("models")[name]):
+            reason = str(plugins.blame("models", name, plugins.reason(error)))
         raise LoadError(f"cannot load {source!r}: {reason}") from error
     check_vocabulary(model, tokenizer, notes)
     print_ = Fingerprint(files or identify(weight_files(loader, source)))  # now it is downloaded
@@ -137,18 +144,19 @@ def weight_files(loader: Loader, source: str) -> list[Path]:
         return []
 
 
-def find_loader(source: str, notes: list[str]) -> Loader:
-    """Return the first installed loader that accepts *source*, our own asked first."""
+def find_loader(source: str, notes: list[str]) -> tuple[str, Loader]:
+    """Return the first installed loader that accepts *source*, and its name; ours are first."""
     entries = plugins.installed("models")
     for name in sorted(entries, key=lambda name: not plugins.is_own(entries[name])):
         try:
-            loader: Loader = plugins.load("models", name)
-            accepted = loader.accepts(source)
-        except Exception as error:  # one broken loader must not stand before the others
-            notes.append(f"loader {name!r} of {plugins.origin(entries[name])} fails: {error}")
+            with plugins.guarded("models", name):
+                loader: Loader = plugins.load("models", name)
+                accepted = loader.accepts(source)
+        except GptreplError as error:  # one broken loader must not stand before the others
+            notes.append(str(error))
             continue
         if accepted:
-            return loader
+            return name, loader
     raise LoadError(
         f"nothing here can load {source!r}: it is neither a file or folder that exists "
         f"nor one of {', '.join(known_sources())}"
@@ -159,10 +167,8 @@ def known_sources() -> list[str]:
     """Return the names that the installed loaders know, sorted."""
     names: set[str] = set()
     for name in plugins.installed("models"):
-        try:
-            names.update(plugins.load("models", name).sources())
-        except Exception:  # noqa: S112 - find_loader says what is wrong with it
-            continue
+        with contextlib.suppress(GptreplError), plugins.guarded("models", name):
+            names.update(map(str, plugins.load("models", name).sources()))
     return sorted(names)
 
 
@@ -171,7 +177,12 @@ def open_tokenizer(setting: str) -> Tokenizer | None:
     if setting == "auto":
         return None
     name, _, path = setting.partition(":")
-    tokenizer: Tokenizer = plugins.load("tokenizers", name)(path)
+    made = plugins.load("tokenizers", name)
+    with plugins.guarded("tokenizers", name):
+        tokenizer: Tokenizer = made(path)
+    misfit = no_tokenizer(tokenizer)
+    if misfit:
+        raise plugins.blame("tokenizers", name, misfit)
     return tokenizer
 
 

@@ -165,7 +165,7 @@ class Settings:
     def value(self, name: str) -> str:
         """Return the value of setting or sampler *name* as a user would type it."""
         if name not in FIELDS:
-            return chain.written(self.samplers.get(name) or chain.sampler_class(name)())
+            return chain.written(self.samplers.get(name) or chain.default(name))
         value = getattr(self, name)
         if name == "start":
             return quoted(value)
@@ -176,7 +176,7 @@ class Settings:
     def data(self, name: str) -> Any:
         """Return the value of *name* exactly, as plain data that `check` makes it of again."""
         if name not in FIELDS:
-            return chain.data(self.samplers.get(name) or chain.sampler_class(name)())
+            return chain.data(self.samplers.get(name) or chain.default(name))
         value = getattr(self, name)
         return list(value) if isinstance(value, tuple) else value
 
@@ -226,7 +226,7 @@ def proper(name: str) -> str:
 
 def known_names() -> list[str]:
     """Return the proper names of all settings and samplers."""
-    return [*FIELDS, *plugins.installed("samplers")]
+    return list(dict.fromkeys([*FIELDS, *plugins.installed("samplers")]))
 
 
 def check_order(value: Any) -> tuple[str, ...]:

@@ -15,8 +15,13 @@ from typing import NoReturn
 
 from .. import __version__
 
-SUBCOMMANDS = {"sample": "what sample.py of nanoGPT does, with all its options"}
+SUBCOMMANDS = {
+    "sample": "what sample.py of nanoGPT does, with all its options",
+    "plugins": "the plugins that are installed, and what is wrong with them",
+}
 """Each is a module of this package with a function `command` that returns a click command."""
+DISABLE = "leave out the plugin NAME, or KIND:NAME; may repeat"
+"""The option `--disable` of every command."""
 
 
 def main() -> None:
@@ -37,6 +42,24 @@ def leave(status: int) -> NoReturn:
     sys.exit(status)
 
 
+def disabled(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return a command line without its `--disable NAME`, and the names."""
+    words: list[str] = []
+    names: list[str] = []
+    rest = iter(argv)
+    for word in rest:
+        option, sign, name = word.partition("=")
+        if word == "--":
+            return [*words, word, *rest], names
+        if option != "--disable":
+            words.append(word)
+        elif sign:
+            names.append(name)
+        else:
+            names += [name for name in [next(rest, None)] if name is not None]
+    return words, names
+
+
 def run(argv: Sequence[str]) -> int:
     """Run the command line *argv* and return the exit status."""
     if list(argv) == ["--version"]:  # nothing is imported for it
@@ -44,9 +67,17 @@ def run(argv: Sequence[str]) -> int:
         return 0
     import click
 
-    name, words = "shell", list(argv)
-    if words and words[0] in SUBCOMMANDS:
-        name = words.pop(0)
+    words, off = disabled(argv)
+    if off:
+        from ..api import GptreplError
+        from ..plugins import disable
+
+        try:
+            disable(off)
+        except GptreplError as error:
+            click.UsageError(str(error)).show()
+            return 2
+    name = words.pop(0) if words and words[0] in SUBCOMMANDS else "shell"
     title = "gptrepl" if name == "shell" else f"gptrepl {name}"
     command: click.Command = import_module(f".{name}", __name__).command()
     try:

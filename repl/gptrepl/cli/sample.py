@@ -16,6 +16,7 @@ import click
 from .. import chain
 from ..api import GptreplError, LoadError
 from ..commands import drive
+from ..offers import sampler_help
 from ..plugins import installed
 from ..profiles import read as read_profile
 from ..prompts import start_of
@@ -51,8 +52,9 @@ def command() -> click.Command:
         params=[
             *(option(name, help) for name, help in OWN.items()),
             *(
-                option(name, chain.help_of(name).partition("\n")[0])
+                option(name, sampler_help(name))
                 for name in installed("samplers")
+                if name not in OWN
             ),
             option("tokenizer", "auto (the model's own), NAME or NAME:PATH"),
             option("chain", "the order of the samplers"),

@@ -15,13 +15,14 @@ import click
 
 from .. import __version__, chain
 from ..api import GptreplError, LoadError
+from ..offers import sampler_help
 from ..plugins import installed
 from ..profiles import read as read_profile
 from ..script import NO_MODEL, Script, stdio
 from ..scripting import read
 from ..session import Session
 from ..settings import FIELDS, HINTS, Settings
-from . import SUBCOMMANDS
+from . import DISABLE, SUBCOMMANDS
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 EPILOG = """
@@ -42,13 +43,14 @@ def command() -> click.Command:
         click.Option(["-c", "lines"], multiple=True, metavar="LINE", help="run LINE; may repeat"),
         click.Option(["--keep-going"], is_flag=True, help="go on after a line that fails"),
         click.Option(["--version"], is_flag=True, help="show the version and exit"),
+        # Taken off the command line before any option is made: see `disabled` in this package.
+        click.Option(["--disable"], metavar="NAME", expose_value=False, help=DISABLE),
     ]
     for name, limits in FIELDS.items():
         if name != "model":
             parameters.append(option(name, limits.help))
-    parameters += [
-        option(name, chain.help_of(name).partition("\n")[0]) for name in installed("samplers")
-    ]
+    taken = {parameter.name for parameter in parameters}
+    parameters += [SamplerOption(name) for name in installed("samplers") if name not in taken]
     others = [f"gptrepl {name} --help: {help}" for name, help in SUBCOMMANDS.items()]
     return click.Command(
         "gptrepl",
@@ -61,12 +63,28 @@ def command() -> click.Command:
 
 
 def option(name: str, help: str) -> click.Option:
-    """Return the option of a setting or sampler; `-` and `_` are the same in it."""
-    spellings = dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"])
+    """Return the option of a setting; `-` and `_` are the same in it."""
     if HINTS.get(name) is bool:
-        both = [f"{spelling}/--no{spelling[1:]}" for spelling in spellings]
+        both = [f"{spelling}/--no{spelling[1:]}" for spelling in spellings(name)]
         return click.Option([name, *both], default=None, help=help)
-    return click.Option([name, *spellings], metavar="VALUE", help=help)
+    return click.Option([name, *spellings(name)], metavar="VALUE", help=help)
+
+
+def spellings(name: str) -> list[str]:
+    """Return the ways in which an option can be written."""
+    return list(dict.fromkeys([f"--{name.replace('_', '-')}", f"--{name}"]))
+
+
+class SamplerOption(click.Option):
+    """The option of a sampler, which is not imported before its help is wanted."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__([name, *spellings(name)], metavar="VALUE")
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return what the help shows of it."""
+        self.help = sampler_help(self.name or "")
+        return super().get_help_record(ctx)
 
 
 def shell(

@@ -1,0 +1,1 @@
+"""Plugins that are broken, each in a way of its own."""

@@ -1,0 +1,5 @@
+"""It ends the program when it is imported."""
+
+import sys
+
+sys.exit(3)

@@ -1,0 +1,3 @@
+"""It raises when it is imported."""
+
+raise RuntimeError("the table\nis missing")
