@@ -336,6 +336,19 @@ def test_the_start_is_the_default_prompt_and_may_be_a_file(tmp_path):
         session.generate(start="FILE:/gone")
 
 
+def test_what_stands_before_every_text_stands_there_once():
+    class Started(Bytes):
+        start = (1, 2)
+
+    model = Speller("abc", prompt=3)
+    session = session_of(model, Started(), max_new_tokens=1, temperature=0)
+    assert session.generate("x") == "xa"
+    assert model.calls[-1] == [[1, 2, ord("x")]]
+    assert session.generate("\x01\x02x") == "\x01\x02xa"
+    assert model.calls[-1] == [[1, 2, ord("x")]]
+    assert session.generate("") == "c"
+
+
 def test_the_public_names_are_three():
     import gptrepl
 

@@ -146,6 +146,15 @@ def test_the_end_of_the_text_is_a_token_and_only_where_it_is_asked_for():
     assert (events[-1].text, events[-1].ending) == ("xa\n", "stop")
 
 
+def test_several_tokens_can_end_a_text():
+    class Ended(Bytes):
+        end = (ord("E"), ord("F"))
+
+    session = session_of(Speller("aF E"), Ended(), max_new_tokens=4, temperature=0)
+    assert session.generate("x") == "xaF E"
+    assert session.generate("x", stop_at_end=True) == "xa"
+
+
 def test_one_row_stops_and_the_others_go_on():
     model = Uniform()
     session = session_of(model, max_new_tokens=40, num_samples=6)

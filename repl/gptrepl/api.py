@@ -77,7 +77,13 @@ class Model(Protocol):
 class Tokenizer(Protocol):
     """Text to ids, and each id back to the bytes it stands for.
 
-    It may have `end: int | None`, the id with which a text ends, for the setting `stop_at_end`.
+    Optional attributes:
+
+    - `end: int | Collection[int] | None`: the ids with which a text or a turn of a conversation
+      ends, for the setting `stop_at_end`;
+    - `start: Sequence[int]`: the ids that stand before every text, such as that of `<s>`;
+    - `special: Collection[int]`: the ids that speak of a text and are no part of it; their bytes
+      are their names.
     """
 
     @property

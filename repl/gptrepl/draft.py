@@ -66,7 +66,7 @@ class Draft:
         if self._tokenizer is not loaded.tokenizer:
             self._tokenizer, self._alphabet = loaded.tokenizer, {}
         try:
-            return Finding(text, len(loaded.tokenizer.encode(text)))
+            return Finding(text, len(loaded.encode(text)))
         except GptreplError:
             return Finding(text, None, self._strange(loaded.tokenizer, text))
         except Exception:  # a tokenizer that fails says so when the prompt is sampled from

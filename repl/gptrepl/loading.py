@@ -40,6 +40,12 @@ class Loaded:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     """The hash of the weights, where the loader tells their files."""
 
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of *text* from its beginning: those before every text stand there once."""
+        ids = self.tokenizer.encode(text)
+        start = list(getattr(self.tokenizer, "start", ()))
+        return ids if ids[: len(start)] == start else [*start, *ids]
+
 
 class Loading:
     """A load under way. It begins at once; `wait` reports its progress, `result` ends it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import time
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from . import chain
@@ -25,7 +25,7 @@ class Sample:
 
     The texts of its events, joined, are the decoding of all the bytes, however characters
     split over tokens; bytes that are no UTF-8 become one U+FFFD as in any decoder. One of
-    *stops* ends it, and so does the token *end*; neither they nor what follows are part of it.
+    *stops* ends it, and so does a token of *ends*; neither they nor what follows are part of it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Sample:
         seed: int,
         loaded: Loaded,
         stops: Sequence[str] = (),
-        end: int | None = None,
+        ends: Collection[int] = (),
     ) -> None:
         self.index = index
         self.prompt = prompt
@@ -51,7 +51,7 @@ class Sample:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._pieces = [prompt]
         self._watch = Watch(stops)
-        self._end = end
+        self._ends = ends
 
     @property
     def text(self) -> str:
@@ -61,7 +61,7 @@ class Sample:
     @property
     def has_stopped(self) -> bool:
         """Whether it came to a stop string or to the end of the text."""
-        return bool(self._watch.found) or (self._end in self.tokens[-1:])
+        return bool(self._watch.found) or any(t in self._ends for t in self.tokens[-1:])
 
     def start(self) -> SampleStarted:
         """Return the event that opens it."""
@@ -72,7 +72,7 @@ class Sample:
         self.tokens.append(token)
         self.logprobs.append(logprob)
         piece = ""
-        if token != self._end:
+        if token not in self._ends:
             decoded = self._decoder.decode(self._loaded.tokenizer.token_bytes(token))
             piece = self._watch.add(decoded)
         self._pieces.append(piece)

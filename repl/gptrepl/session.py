@@ -191,16 +191,16 @@ class Session:
         first = settings.seed
         if not isinstance(first, int):
             first = secrets.randbelow(2**32)
-        end = stops.end_of(loaded.tokenizer) if settings.stop_at_end else None
+        ends = stops.ends_of(loaded.tokenizer) if settings.stop_at_end else ()
         samples: list[Sample] = []
         for prompt in prompts:
-            ids = loaded.tokenizer.encode(prompt)
+            ids = loaded.encode(prompt)
             if not ids:
                 raise GptreplError("the prompt is empty: there is nothing to continue")
             for place in range(n):
                 seed = (first + step * place) % (LAST_SEED + 1)
                 index = len(samples)
-                samples.append(Sample(index, prompt, ids, seed, loaded, settings.stop, end))
+                samples.append(Sample(index, prompt, ids, seed, loaded, settings.stop, ends))
         return samples
 
     def _remarks(

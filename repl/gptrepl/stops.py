@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .api import GptreplError, Tokenizer
@@ -49,10 +49,12 @@ def written(stops: Sequence[str]) -> str:
     return " ".join(json.dumps(stop, ensure_ascii=False) for stop in stops) or "off"
 
 
-def end_of(tokenizer: Tokenizer) -> int | None:
-    """Return the id with which a text ends, None where the tokenizer has none."""
-    end: int | None = getattr(tokenizer, "end", None)
-    return end
+def ends_of(tokenizer: Tokenizer) -> frozenset[int]:
+    """Return the ids with which a text ends; none where the tokenizer has none."""
+    end: int | Iterable[int] | None = getattr(tokenizer, "end", None)
+    if end is None:
+        return frozenset()
+    return frozenset((end,) if isinstance(end, int) else end)
 
 
 def idle(stops: Sequence[str], stop_at_end: bool, tokenizer: Tokenizer) -> list[str]:
@@ -63,7 +65,7 @@ def idle(stops: Sequence[str], stop_at_end: bool, tokenizer: Tokenizer) -> list[
             tokenizer.encode(stop)
         except (GptreplError, UnicodeError):
             lines.append(f"stop {written([stop])} has no effect: the tokenizer cannot write it")
-    if stop_at_end and end_of(tokenizer) is None:
+    if stop_at_end and not ends_of(tokenizer):
         lines.append("stop_at_end has no effect: the tokenizer has no token that ends a text")
     return lines
 
