@@ -81,8 +81,13 @@ def test_a_tokenizer_that_fails_disturbs_nothing():
 def test_the_toolbar_shows_what_is_known_of_the_text_as_it_is_now():
     draft = find("abc")
     session = draft.session
-    assert status(session, draft.finding, "abc").startswith("fake  3/8 tokens  temperature")
+    assert status(session, draft.finding, "abc").startswith("fake  context 3/8  temperature")
     assert status(session, draft.finding, "abcd").startswith("fake  temperature")
+    session.generate("abc", max_new_tokens=2)
+    assert status(session, draft.finding, "").startswith("fake  context 5/8  temperature")
+    assert status(session, find("abcdefghijk").finding, "abcdefghijk").startswith(
+        "fake  context 8/8"
+    )
     strange = find("É\x1b").finding
     assert "not in its alphabet: ^[É  " in status(session, strange, "É\x1b")
 

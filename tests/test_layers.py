@@ -27,6 +27,7 @@ ORDER = [
     [
         "keyboard",
         "interrupts",
+        "statusbar",
         "screen",
         "history",
         "completion",

@@ -35,11 +35,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Pick:
-    """One id drawn for one row, with the log-probability the model gave it before the chain."""
+    """One id drawn for one row, with the log-probability the model gave it before the chain.
+
+    If asked for: the entropy of the model's probabilities in bits, how many ids the chain left.
+    """
 
     row: int
     token: int
     logprob: float
+    entropy: float | None = None
+    candidates: int | None = None
 
 
 def begin(chain: Chain, seed: int, device: torch.device | str = "cpu") -> Chain:
@@ -61,12 +66,18 @@ def begin(chain: Chain, seed: int, device: torch.device | str = "cpu") -> Chain:
 
 @torch.inference_mode()
 def generate(
-    model: Model, rows: Sequence[Row], max_new_tokens: int, known: int | None = None
+    model: Model,
+    rows: Sequence[Row],
+    max_new_tokens: int,
+    known: int | None = None,
+    *,
+    measure: bool = False,
 ) -> Iterator[Pick]:
     """Yield *max_new_tokens* picks for each row, all rows step by step.
 
-    Only the first *known* ids are drawn (None: all of them). Raises GptreplError when the model
-    or a sampler fails or gives nan, or the chain leaves nothing to draw from.
+    Only the first *known* ids are drawn (None: all of them). With *measure* each pick says what
+    it was drawn from. Raises GptreplError when the model or a sampler fails or gives nan, or the
+    chain leaves nothing to draw from.
     """
     for _ in range(max_new_tokens):
         alive = [index for index, row in enumerate(rows) if not row.done]
@@ -78,16 +89,17 @@ def generate(
             raise GptreplError(f"the model gave {described(logits)} where {due} was due")
         for index, own in zip(alive, logits, strict=True):
             row = rows[index]
-            token = pick(own, row, known)
+            left = remaining(own, row, known)
+            token = int(left.argmax()) if row.greedy else draw(left, row.generator)
             logprob = float(own[token] - own.logsumexp(-1))
             if not math.isfinite(logprob):
                 raise GptreplError(broken(own))
             row.ids.append(token)
-            yield Pick(index, token, logprob)
+            yield Pick(index, token, logprob, *(measures(own, left) if measure else ()))
 
 
-def pick(logits: Tensor, row: Row, known: int | None) -> int:
-    """Return the id drawn for *row* from its *logits*, shape (vocab_size,)."""
+def remaining(logits: Tensor, row: Row, known: int | None) -> Tensor:
+    """Return what the chain leaves to draw the next id of *row* from, of *logits*, both 1-D."""
     steps = run(logits, row)
     left = steps[-1]
     if known is not None and known < len(logits):
@@ -99,9 +111,13 @@ def pick(logits: Tensor, row: Row, known: int | None) -> int:
     best = float(left.max())
     if not math.isfinite(best):
         raise blame(steps, row)
-    if row.greedy:
-        return int(left.argmax())
-    return draw(left, row.generator)
+    return left
+
+
+def measures(logits: Tensor, left: Tensor) -> tuple[float, int]:
+    """Return the entropy of *logits* in bits, and how many ids are *left* to draw from."""
+    entropy = torch.special.entr(logits.softmax(-1)).sum()
+    return float(entropy) / math.log(2), int((left > -math.inf).sum())
 
 
 def run(logits: Tensor, row: Row) -> list[Tensor]:

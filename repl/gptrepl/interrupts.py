@@ -32,6 +32,8 @@ class Interrupts:
         """The exit status, once a signal has asked the shell to end."""
         self.stop_reading: Callable[[], None] = lambda: None
         """What ends the reading of a line when the shell is to end."""
+        self.before_stop: Callable[[], None] = lambda: None
+        """What is done to the screen before the shell is suspended."""
         self._works = False
         self._last = 0.0
 
@@ -78,6 +80,7 @@ class Interrupts:
         self.stop_reading()
 
     def _suspend(self, number: int, _frame: object) -> None:
+        self.before_stop()
         self.keyboard.restore()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)  # here it stops; what follows happens when it goes on

@@ -67,7 +67,13 @@ class Sample:
         """Return the event that opens it."""
         return SampleStarted(self.index, self.prompt, self.seed)
 
-    def add(self, token: int, logprob: float) -> Token:
+    def add(
+        self,
+        token: int,
+        logprob: float,
+        entropy: float | None = None,
+        candidates: int | None = None,
+    ) -> Token:
         """Return the event of one token drawn, with the characters it completes."""
         self.tokens.append(token)
         self.logprobs.append(logprob)
@@ -76,7 +82,7 @@ class Sample:
             decoded = self._decoder.decode(self._loaded.tokenizer.token_bytes(token))
             piece = self._watch.add(decoded)
         self._pieces.append(piece)
-        return Token(self.index, token, piece, logprob)
+        return Token(self.index, token, piece, logprob, entropy, candidates)
 
     def end(self, ending: Ending, seconds: float) -> SampleEnded:
         """Return the event that closes it, with what was held back and is part of it after all.
@@ -130,11 +136,14 @@ class Generation:
         settings: Settings,
         samples: Sequence[Sample],
         recorders: Sequence[Recorder] = (),
+        *,
+        measure: bool = False,
     ) -> None:
         self.loaded = loaded
         self.settings = settings
         self.samples = samples
         self.recorders = recorders
+        self.measure = measure
         self.began = time.time()
         """Seconds since 1970."""
         self._clock = time.perf_counter()
@@ -224,9 +233,10 @@ def draw(
         for sample in samples:
             yield from in_order.put(sample.start())
         known = loaded.tokenizer.vocab_size
-        for pick in generate(loaded.model, rows, length, known):
+        measure = generation.measure
+        for pick in generate(loaded.model, rows, length, known, measure=measure):
             sample = samples[pick.row]
-            token = sample.add(pick.token, pick.logprob)
+            token = sample.add(pick.token, pick.logprob, pick.entropy, pick.candidates)
             generation.drawn()
             yield from in_order.put(token)
             if sample.has_stopped:

@@ -14,6 +14,7 @@ from prompt_toolkit.utils import get_cwidth
 
 from .api import Event, Notice, Progress, SampleEnded, SampleStarted, Table, Token
 from .report import summary
+from .statusbar import StatusBar
 
 CONTROLS = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127) if chr(code) not in "\n\t"}
 HIGH_CONTROLS = {code: f"<{code:02x}>" for code in range(0x80, 0xA0)}
@@ -40,12 +41,19 @@ class Screen:
     """
 
     def __init__(
-        self, out: TextIO, width: Callable[[], int], *, colour: bool = True, moves: bool = True
+        self,
+        out: TextIO,
+        width: Callable[[], int],
+        *,
+        colour: bool = True,
+        moves: bool = True,
+        bar: StatusBar | None = None,
     ) -> None:
         self.out = out
         self.width = width
         self.colour = colour
         self.moves = moves
+        self.bar = bar
         self._fresh = True
         self._progress = ""
         self._ended = False
@@ -61,8 +69,10 @@ class Screen:
             case SampleStarted():
                 self._write("\n" if event.index else "")
                 self._write(event.prompt, "prompt")
+                self._follow(event)
             case Token():
                 self._write(event.text)
+                self._follow(event)
             case SampleEnded():
                 self._write(event.tail)
                 self.say(summary(event), "summary")
@@ -71,6 +81,10 @@ class Screen:
             case Table():
                 self.settle()
                 self._put(draw(event, self.width(), colour=self.colour))
+
+    def _follow(self, event: SampleStarted | Token) -> None:
+        if self.bar is not None:
+            self.bar.follow(event)
 
     def say(self, text: str, role: str = "") -> None:
         """Write *text* on lines of its own."""
@@ -89,7 +103,9 @@ class Screen:
         self._put("\n")
 
     def settle(self) -> None:
-        """Bring the cursor to the start of an empty line."""
+        """Bring the cursor to the start of an empty line, and the window to what it was."""
+        if self.bar is not None:
+            self.bar.close()
         self._erase_progress()
         if not self._fresh:
             self._put("\n")

@@ -41,6 +41,8 @@ class Session:
         """The lines of a prompt that goes on until `:end`; None: a line is a prompt."""
         self.console: Console | None = None
         """The terminal, where there is one, for commands that run other programs."""
+        self.measure = False
+        """Whether each token says what it was drawn from, for those who watch."""
         self.scope = Scope()
         """The variables and loops of what is typed."""
         self.recorders: list[Recorder] = []
@@ -159,7 +161,8 @@ class Session:
         own = iter(generators) if generators is not None else None
         # What other generators drew does not follow from the seeds, so nobody could replay it.
         recorders = self.recorders if own is None else ()
-        generation = Generation(loaded, settings, samples, recorders)
+        measure = self.measure
+        generation = Generation(loaded, settings, samples, recorders, measure=measure)
         yield from generation.kept(self._batches(generation, own))
 
     def _batches(

@@ -18,6 +18,7 @@ from .keyboard import Keyboard
 from .report import failure
 from .screen import Screen, harmless, wants_colour
 from .session import Session
+from .statusbar import StatusBar
 
 SIGN = "> "
 HINT = "this terminal (TERM={term}) gets plain input: no completion, no history, no colours"
@@ -66,6 +67,8 @@ class Shell:
 
     def evaluate(self, line: str) -> bool:
         """Show what *line* does; return whether the shell goes on."""
+        if self.screen.bar is not None:
+            self.session.measure = self.screen.bar.wanted = self.session.settings.toolbar
         try:
             with self.interrupts.working():
                 refuse_broken(line)
@@ -134,7 +137,7 @@ def shell(session: Session, keyboard: Keyboard, interrupts: Interrupts) -> Shell
     if not is_plain():
         with contextlib.suppress(GptreplError):
             return fine_shell(session, interrupts)
-    screen = Screen(sys.stdout, columns, colour=False, moves=False)
+    screen = Screen(sys.stdout, lambda: size()[0], colour=False, moves=False)
     screen.say(HINT.format(term=os.environ.get("TERM", "")))
     reader = PlainReader(session, screen, keyboard, interrupts)
     return Shell(session, reader, screen, interrupts)
@@ -146,7 +149,12 @@ def fine_shell(session: Session, interrupts: Interrupts) -> Shell:
     from .prompt import Prompt, open_terminal
 
     keys, output = open_terminal()
-    screen = Screen(sys.stdout, columns, colour=wants_colour())
+    moves = sys.platform != "win32"  # a console there may take codes for text
+    colour = moves and wants_colour()
+    bar = StatusBar(sys.stdout, size, colour=colour) if moves else None
+    screen = Screen(sys.stdout, lambda: size()[0], colour=colour, moves=moves, bar=bar)
+    if bar is not None:
+        interrupts.before_stop = bar.close
     history, trouble = open_history(history_path())
     if trouble:
         screen.say(trouble, "warning")
@@ -164,12 +172,13 @@ def is_plain() -> bool:
         return True
 
 
-def columns() -> int:
-    """Return the width of the terminal."""
+def size() -> tuple[int, int]:
+    """Return the columns and rows of the terminal."""
     try:
-        return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
     except OSError:
-        return 80
+        columns, rows = 0, 0
+    return columns or 80, rows or 24
 
 
 def refuse_broken(line: str) -> None:

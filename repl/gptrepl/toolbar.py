@@ -17,7 +17,7 @@ def status(session: Session, finding: Finding, text: str) -> str:
     """
     settings = session.settings
     parts = [f"loading {session.source} ..." if session.is_loading else session.source]
-    parts += typed(session, finding, text)
+    parts += context(session, finding, text)
     changed = "*" if settings.layers.get("typed") else ""
     if settings.profile != "default":
         parts.append(settings.profile + changed)
@@ -26,14 +26,17 @@ def status(session: Session, finding: Finding, text: str) -> str:
     return harmless(GAP.join(parts))
 
 
-def typed(session: Session, finding: Finding, text: str) -> list[str]:
-    """Return what is known of the prompt that is being typed, if anything is."""
-    if not text or finding.text != text or session.loaded is None:
+def context(session: Session, finding: Finding, text: str) -> list[str]:
+    """Return how much the prompt *text* fills of what the model sees; if empty, the last sample."""
+    if session.loaded is None:
         return []
-    if finding.strange:
+    if text and finding.text == text and finding.strange:
         return [f"not in its alphabet: {''.join(sorted(finding.strange))}"]
-    if finding.tokens is None:
+    tokens = finding.tokens if text and finding.text == text else None
+    if not text and session.samples:
+        sample = session.samples[-1]
+        tokens = len(sample.ids) + len(sample.tokens)
+    if not tokens:
         return []
-    block_size = session.loaded.model.block_size
-    limit = "" if block_size is None else f"/{block_size}"
-    return [f"{finding.tokens}{limit} tokens"]
+    size = session.loaded.model.block_size
+    return [f"context {tokens}" if size is None else f"context {min(tokens, size)}/{size}"]

@@ -1,0 +1,83 @@
+"""The line at the bottom of the window while a sample streams: its speed, what it is drawn from.
+
+The window scrolls above it, and is whole again when the sample ends or the shell is suspended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from .api import SampleStarted, Token
+
+DELAY = 0.3
+"""Seconds after which a sample gets the line: short ones would only make it flicker."""
+EVERY = 0.2
+"""Seconds between two of its changes."""
+SMALLEST = 4
+"""Below so many rows there is no room for it."""
+SAVE, BACK, WHOLE = "\x1b7", "\x1b8", "\x1b[r"
+ROOM = "\x1bD\x1b[A"
+"""Makes a row below the cursor, wherever it is, and stays where it was."""
+GAP = "  "
+
+
+class StatusBar:
+    """Follows samples; *size* gives the columns and rows of the window."""
+
+    def __init__(
+        self, out: TextIO, size: Callable[[], tuple[int, int]], *, colour: bool = True
+    ) -> None:
+        self.out = out
+        self.size = size
+        self.colour = colour
+        self.wanted = True
+        """Whether there is to be such a line."""
+        self._shown: tuple[int, int] | None = None
+        self._began = 0.0
+        self._changed = 0.0
+        self._tokens = 0
+
+    def follow(self, event: SampleStarted | Token) -> None:
+        """Take note of an event that has been shown, and change the line if it is time."""
+        now = time.monotonic()
+        if isinstance(event, SampleStarted):
+            self._began, self._tokens = now, 0
+            return
+        self._tokens += 1
+        if self.wanted and now - self._began >= DELAY and now - self._changed >= EVERY:
+            self._changed = now
+            self._show(self._words(event, now - self._began))
+
+    def close(self) -> None:
+        """Give the line back to the window."""
+        if self._shown is not None:
+            _, rows = self._shown
+            self._shown = None
+            self._put(f"{SAVE}{WHOLE}\x1b[{rows};1H\x1b[2K{BACK}")
+
+    def _words(self, token: Token, seconds: float) -> str:
+        parts = [f"{self._tokens} tokens", f"{self._tokens / max(seconds, 1e-9):.0f} tokens/s"]
+        if token.entropy is not None:
+            parts.append(f"entropy {token.entropy:.1f} bits")
+        if token.candidates is not None:
+            parts.append(f"{token.candidates} candidates")
+        return GAP.join([*parts, "Ctrl-C stops"])
+
+    def _show(self, text: str) -> None:
+        size = columns, rows = self.size()
+        if rows < SMALLEST:
+            return
+        if size != self._shown:  # at the beginning, and when the window has another size
+            if self._shown is not None:
+                self._put(f"{SAVE}{WHOLE}{BACK}\x1b[J")
+            self._put(f"{ROOM}{SAVE}\x1b[1;{rows - 1}r{BACK}")
+            self._shown = size
+        dim, plain = ("\x1b[2m", "\x1b[0m") if self.colour else ("", "")
+        line = text[: columns - 1]
+        self._put(f"{SAVE}\x1b[{rows};1H{dim}{line}{plain}\x1b[K{BACK}")
+
+    def _put(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()
