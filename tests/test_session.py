@@ -370,3 +370,15 @@ def test_load_gives_a_session_with_its_model(loader):
     assert session.settings.origin("temperature") == "command line"
     with pytest.raises(LoadError):
         gptrepl.load("bad")
+
+
+def test_a_load_may_name_the_tokenizer(loader, golden):
+    from gptrepl.commands import evaluate
+
+    meta = golden / "nanogpt_char/data/shakespeare_char/meta.pkl"
+    session = Session(Settings())
+    list(evaluate(session, f":load good char:{meta}"))
+    assert (session.source, session.settings.tokenizer) == ("good", f"char:{meta}")
+    assert session.tokenizer.vocab_size == 65
+    list(evaluate(session, ":load other"))
+    assert (session.source, session.settings.tokenizer) == ("other", "auto")

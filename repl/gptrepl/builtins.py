@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from . import catalogue, offers, profiles
+from . import catalogue, offers, plugins, profiles
 from . import chain as chains
 from .api import Choices, Event, GptreplError, Notice, Table, Text, command
 from .command import first_line
@@ -34,17 +34,28 @@ def helps() -> dict[str, str]:
 def load(session: Session, source: Source | None = None) -> Iterator[Event]:
     """Load a model and keep it in memory; without SOURCE say which one is there.
 
-    SOURCE is a folder with a checkpoint, a checkpoint file, or a name that :models lists. A
-    load that fails leaves the model and the settings that were there.
+    SOURCE is a folder with a checkpoint, a checkpoint file, or a name that :models lists. It
+    brings its own tokenizer, unless one is named behind it: `:load out/ char:data/meta.pkl`.
+    A load that fails leaves the model and the settings that were there.
     """
     if source is None:
         loaded = session.loaded
         state = f"on {loaded.device} in {loaded.dtype}" if loaded else "is not loaded yet"
         yield Notice(f"{session.source} {state}")
         return
-    changed = session.settings.but("typed", model=source, tokenizer="auto")
+    source, tokenizer = with_tokenizer(source)
+    changed = session.settings.but("typed", model=source, tokenizer=tokenizer)
     yield from session.apply(changed, reload=True)
     yield Notice(f"loaded {session.source}")
+
+
+def with_tokenizer(source: str) -> tuple[str, str]:
+    """Return the source and the tokenizer that `SOURCE TOKENIZER` names; auto for none."""
+    rest, _, word = source.rpartition(" ")
+    name = word.partition(":")[0]
+    if rest and name in plugins.installed("tokenizers") and not Path(source).exists():
+        return rest.rstrip(), word
+    return source, "auto"
 
 
 def models(session: Session) -> Iterator[Event]:
