@@ -32,13 +32,13 @@ def choose(checkpoint: Path, dataset: str | None, size: int, options: LoadOption
         looked = ", ".join(map(str, places))
         raise LoadError(
             f"{checkpoint} has a vocabulary of {size} and no alphabet: looked for {looked};"
-            " put its meta.pkl beside it, or give it as :tokenizer char:PATH"
+            " put its meta.pkl beside it, or name it behind the source: char:PATH"
         )
     tokenizer = CharTokenizer(str(found))
     if tokenizer.vocab_size > size:
         raise LoadError(
             f"{found} lists {tokenizer.vocab_size} characters and the model in {checkpoint} knows"
-            f" {size}: give the model's own as :tokenizer char:PATH"
+            f" {size}: name the model's own behind the source: char:PATH"
         )
     if tokenizer.vocab_size < size:
         options.note(f"{found} lists {tokenizer.vocab_size} characters of the model's {size} ids")
