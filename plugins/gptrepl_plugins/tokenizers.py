@@ -132,8 +132,8 @@ class HuggingFaceTokenizer:
         """The ids that speak of a text and are no part of it, such as `</s>`."""
         self.start = pieces.opening(tables)
         """The ids that stand before every text, such as `<s>`."""
-        self.end: int | None = tables.token_to_id("<|endoftext|>")
-        """The id that ends a text, if there is one."""
+        self.end: int | frozenset[int] | None = tables.token_to_id("<|endoftext|>")
+        """The ids that end a text, if there are any."""
 
     @property
     def vocab_size(self) -> int:

@@ -8,7 +8,7 @@ everywhere in gptrepl.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,9 +24,12 @@ _CACHES = ("cache", "past_key_values")
 class CausalModel:
     """A `gptrepl.api.Model` made of an `AutoModelForCausalLM`."""
 
-    def __init__(self, network: Any):
-        """Take a network that is ready to be used, on whatever devices it lies."""
+    def __init__(self, network: Any, device: str = "cpu"):
+        """Take a network that is ready to be used; its logits come on *device*."""
         self.network = network
+        self.recommended: Mapping[str, Any] = {}
+        """The settings that its makers recommend, by the names of settings and samplers."""
+        self._device = device
         self.threads: int | None = None
         """How many threads `logits` runs on; None: as many as torch has."""
         config = network.config.get_text_config(decoder=True)
@@ -37,6 +40,11 @@ class CausalModel:
         # transformers called it past_key_values before
         self._cache_name = next((name for name in _CACHES if name in self._takes), None)
         self._prefixes = _prefixes(config) if self._cache_name else None
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return sum(weight.numel() for weight in self.network.parameters())
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
@@ -73,7 +81,7 @@ class CausalModel:
         given = {name: value for name, value in given.items() if name in self._takes}
         if self._prefixes and self._cache_name:
             given[self._cache_name] = self._prefixes.cache
-        logits: Tensor = self.network(**given).logits[:, -1].float()
+        logits: Tensor = self.network(**given).logits[:, -1].to(self._device, torch.float32)
         if self._prefixes:
             self._prefixes.keep(rows)
         return logits

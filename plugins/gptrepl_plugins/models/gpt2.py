@@ -44,7 +44,7 @@ def sources() -> Iterable[str]:
 
 
 def accepts(source: str) -> bool:
-    """Return whether *source* is a folder with a config.json, or a name that begins with gpt2."""
+    """Return whether *source* is a folder of GPT-2's shape, or a name that begins with gpt2."""
     if not source:
         return False
     folder = Path(source).expanduser()
@@ -52,10 +52,24 @@ def accepts(source: str) -> bool:
         if (folder / "ckpt.pt").exists():
             return False
         if (folder / "config.json").exists():
-            return True
+            return kind_of(folder) == "gpt2"
     except OSError:
         return False
     return source in hub.PUBLISHED or (source.startswith("gpt2") and _is_name(source))
+
+
+def kind_of(folder: Path) -> str | None:
+    """Return the type of model that a folder says it holds; None: it has no config.json.
+
+    One that cannot be read counts as GPT-2's, whose loader says what is wrong with it.
+    """
+    path = folder / "config.json"
+    if not path.exists():
+        return None
+    try:
+        return str(json.loads(path.read_text(encoding="utf-8")).get("model_type", "gpt2"))
+    except (OSError, ValueError, AttributeError):
+        return "gpt2"
 
 
 def load(source: str, options: LoadOptions) -> tuple[Model, Tokenizer]:
@@ -157,7 +171,7 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
             yield from read(folder / file)
             return
         if index.exists():
-            for shard in _shards(index):
+            for shard in shards(index):
                 yield from read(shard)
             return
     others = [name for name in ("tf_model.h5", "flax_model.msgpack") if (folder / name).exists()]
@@ -165,7 +179,8 @@ def _tensors(folder: Path) -> Iterator[tuple[str, Tensor]]:
     raise LoadError(f"{folder} has no weights in model.safetensors or pytorch_model.bin{beside}")
 
 
-def _shards(index: Path) -> list[Path]:
+def shards(index: Path) -> list[Path]:
+    """Return the files that an index lists; raise LoadError if one is missing."""
     try:
         names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
@@ -176,15 +191,20 @@ def _shards(index: Path) -> list[Path]:
     return [index.parent / name for name in names]
 
 
-def _safetensors(path: Path) -> Iterator[tuple[str, Tensor]]:
-    from safetensors import SafetensorError, safe_open
-
+def check_safetensors(path: Path) -> None:
+    """Refuse a file that does not begin as safetensors do, and say what it is."""
     from gptrepl_plugins.models import checkpoint
 
     with path.open("rb") as stream:
         head = stream.read(512)
     if head[8:9] != b"{":
         raise LoadError(f"{path} is {checkpoint.recognise(head) or 'not a safetensors file'}")
+
+
+def _safetensors(path: Path) -> Iterator[tuple[str, Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    check_safetensors(path)
     try:
         with safe_open(path, framework="pt") as file:
             for name in file.keys():  # noqa: SIM118 - it is no mapping

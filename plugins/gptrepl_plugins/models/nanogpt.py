@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
-from gptrepl_plugins.models import hub, vocabulary
+from gptrepl_plugins.models import gguf, hub, vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +37,10 @@ def accepts(source: str) -> bool:
         if source in hub.PUBLISHED and not (path / "ckpt.pt").exists():
             return False
         if path.is_dir():
-            return (path / "ckpt.pt").exists() or not (path / "config.json").exists()
+            others = (path / "config.json").exists() or gguf.only(path) is not None
+            return (path / "ckpt.pt").exists() or not others
+        if path.suffix == ".gguf":
+            return False
         return path.exists() or source.startswith((".", "/", "~")) or path.suffix in (".pt", ".pth")
     except OSError:
         return False
@@ -94,7 +97,7 @@ def _without_checkpoint(folder: Path) -> str:
     if any(name.endswith(".safetensors") for name in names):
         return f"{folder} has safetensors without the config.json that says how to read them"
     if any(name.endswith(".gguf") for name in names):
-        return f"{folder} has a GGUF file, llama.cpp's format, and no ckpt.pt"
+        return f"{folder} has several GGUF files: give the one to load"
     return f"{folder} has no ckpt.pt"
 
 
