@@ -225,7 +225,7 @@ def complete(session, line):
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        (":te", ["temperature", "temp"]),
+        (":tem", ["temperature", "temp"]),
         (":profile cr", ["creative"]),
         (":profile ", ["creative", "default", "deterministic", "greedy", "precise", "sample"]),
         (":dtype bf", ["bfloat16"]),

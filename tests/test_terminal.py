@@ -189,6 +189,22 @@ def test_a_terminal_that_cannot_move_gets_progress_as_one_line():
     assert view.out.getvalue() == "loading x ...\n"
 
 
+def test_of_a_text_that_goes_on_the_last_line_is_shown_again():
+    view = screen(colour=False)
+    view.show(SampleStarted(0, "one\ntwo three", 1, known=8))
+    view.settle()
+    view.show(SampleStarted(0, "one\n", 1, known=4))
+    assert view.out.getvalue() == "two three\n"
+
+
+def test_the_terminal_is_asked_to_copy():
+    view = screen()
+    view.show(Notice("x"))
+    view.copy("aé")
+    view.show(Notice("y"))
+    assert view.out.getvalue() == "x\n\x1b]52;c;YcOp\x07y\n"
+
+
 def test_a_table_fits_into_a_narrow_terminal():
     view = screen(colour=False)
     view.show(Table(("name", "what it is"), (("top_p", "a\x1b rather long explanation"),)))

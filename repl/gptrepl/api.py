@@ -224,6 +224,10 @@ class Console(Protocol):
         """Give the terminal to another program for as long as the context lasts."""
         ...
 
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put *text* on the clipboard; it does not say whether it did."""
+        ...
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -249,11 +253,15 @@ def command(*aliases: str, verbs: Mapping[str, Callable[..., Any]] = {}) -> Call
 
 @dataclass(frozen=True)
 class SampleStarted:
-    """A sample begins; its text starts with the prompt."""
+    """A sample begins; its text starts with the prompt.
+
+    *known* characters of the prompt were shown before, where a sample goes on with another.
+    """
 
     index: int
     prompt: str
     seed: int
+    known: int = 0
 
 
 @dataclass(frozen=True)

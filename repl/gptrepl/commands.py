@@ -17,6 +17,7 @@ from .report import failure
 from .scripting import located
 from .session import Session
 from .settings import FIELDS, known_names, proper
+from .turns import answer
 from .values import near, spelled
 
 LINE = re.compile(r"(?P<name>[^\W\d_][\w-]*|[^\w\s]+)?(?P<sign>\s*=|\s?)(?P<rest>.*)", re.DOTALL)
@@ -131,10 +132,10 @@ def run(session: Session, line: str) -> Generator[Event]:
     if not line:
         return
     if "\n" in line:
-        yield from session.stream(line)
+        yield from answer(session, line)
         return
     if line.startswith("::") or not line.startswith(":"):
-        yield from session.stream(line.removeprefix(":"))
+        yield from answer(session, line.removeprefix(":"))
         return
     name, text = split(line)
     if not name.startswith("#"):
@@ -148,7 +149,7 @@ def collect(session: Session, line: str) -> Generator[Event]:
         session.block.append(line)
         return
     text, session.block = "\n".join(session.block), None
-    yield from session.stream(text)
+    yield from answer(session, text)
 
 
 def finish(session: Session) -> None:

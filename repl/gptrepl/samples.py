@@ -6,6 +6,7 @@ import codecs
 import time
 from collections import defaultdict, deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from . import chain
@@ -20,6 +21,19 @@ if TYPE_CHECKING:
     from .generate import Row
 
 
+@dataclass(frozen=True)
+class Start:
+    """Where a sample begins: the text so far, as ids too, and its seed.
+
+    *known* characters of the text were shown before, as part of another sample.
+    """
+
+    prompt: str
+    ids: Sequence[int]
+    seed: int
+    known: int = 0
+
+
 class Sample:
     """One sample: its prompt, its seed and the text so far.
 
@@ -31,25 +45,25 @@ class Sample:
     def __init__(
         self,
         index: int,
-        prompt: str,
-        ids: Sequence[int],
-        seed: int,
+        start: Start,
         loaded: Loaded,
         stops: Sequence[str] = (),
         ends: Collection[int] = (),
     ) -> None:
         self.index = index
-        self.prompt = prompt
-        self.ids = ids
-        self.seed = seed
+        self.prompt = start.prompt
+        self.ids = start.ids
+        self.seed = start.seed
+        self.known = start.known
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         """What the model gave each of the tokens, before the chain."""
         self.ending: Ending | None = None
         """Why it ended; None while it goes on."""
-        self._loaded = loaded
+        self.loaded = loaded
+        self._stops = stops
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._pieces = [prompt]
+        self._pieces = [start.prompt]
         self._watch = Watch(stops)
         self._ends = ends
 
@@ -63,9 +77,18 @@ class Sample:
         """Whether it came to a stop string or to the end of the text."""
         return bool(self._watch.found) or any(t in self._ends for t in self.tokens[-1:])
 
+    def without(self, tokens: int) -> Sample:
+        """Return this sample as it was before its last *tokens* tokens, at least one."""
+        start = Start(self.prompt, self.ids, self.seed, self.known)
+        shorter = Sample(self.index, start, self.loaded, self._stops, self._ends)
+        for token, logprob in zip(self.tokens[:-tokens], self.logprobs, strict=False):
+            shorter.add(token, logprob)
+        shorter.end("interrupted", 0.0)
+        return shorter
+
     def start(self) -> SampleStarted:
         """Return the event that opens it."""
-        return SampleStarted(self.index, self.prompt, self.seed)
+        return SampleStarted(self.index, self.prompt, self.seed, self.known)
 
     def add(
         self,
@@ -79,7 +102,7 @@ class Sample:
         self.logprobs.append(logprob)
         piece = ""
         if token not in self._ends:
-            decoded = self._decoder.decode(self._loaded.tokenizer.token_bytes(token))
+            decoded = self._decoder.decode(self.loaded.tokenizer.token_bytes(token))
             piece = self._watch.add(decoded)
         self._pieces.append(piece)
         return Token(self.index, token, piece, logprob, entropy, candidates)
@@ -92,7 +115,7 @@ class Sample:
         tail = "" if self._watch.found else self._watch.held + self._decoder.decode(b"", final=True)
         self._pieces.append(tail)
         self.ending = ending
-        block_size = self._loaded.model.block_size
+        block_size = self.loaded.model.block_size
         context = len(self.ids) + len(self.tokens)
         return SampleEnded(
             index=self.index,

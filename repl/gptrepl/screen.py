@@ -5,6 +5,7 @@ Nothing a model, a file or a plugin says can drive the terminal: all of it passe
 
 from __future__ import annotations
 
+import base64
 import io
 import os
 from collections.abc import Callable
@@ -68,7 +69,9 @@ class Screen:
         match event:
             case SampleStarted():
                 self._write("\n" if event.index else "")
-                self._write(event.prompt, "prompt")
+                # Of what was shown before, the line that goes on is shown again.
+                begun = event.prompt.rfind("\n", 0, event.known) + 1
+                self._write(event.prompt[begun:], "prompt")
                 self._follow(event)
             case Token():
                 self._write(event.text)
@@ -98,6 +101,11 @@ class Screen:
         if not self._ended:
             self.say("interrupted", "summary")
 
+    def copy(self, text: str) -> None:
+        """Put *text* on the clipboard, where the terminal can and moves its cursor."""
+        if self.moves:
+            self._put(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07", visible=False)
+
     def break_line(self) -> None:
         """Go to the next line, wherever the cursor is."""
         self._put("\n")
@@ -116,11 +124,11 @@ class Screen:
         self._put(f"\x1b[{style}m{text}\x1b[0m" if style and text else text)
         self._fresh = text.endswith("\n") if text else self._fresh
 
-    def _put(self, text: str) -> None:
+    def _put(self, text: str, *, visible: bool = True) -> None:
         if text:
             self.out.write(text)
             self.out.flush()
-            self._fresh = text.endswith("\n")
+            self._fresh = text.endswith("\n") if visible else self._fresh
 
     def _show_progress(self, step: Progress) -> None:
         if step.done == step.total:

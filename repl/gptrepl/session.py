@@ -14,7 +14,7 @@ from . import chain, stops
 from .api import Console, Event, GptreplError, Notice, Token
 from .loading import Loaded, Loading, source_of
 from .prompts import start_of
-from .samples import Generation, InOrder, Recorder, Sample, draw, row_of
+from .samples import Generation, InOrder, Recorder, Sample, Start, draw, row_of
 from .scripting import Scope
 from .settings import LAST_SEED, Settings
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from .api import Model, Tokenizer
 
+EARLIER = 100
+"""How many turns can be taken back."""
 BATCH = 32
 """The most samples decoded at once: each needs room in memory for its context."""
 
@@ -37,6 +39,8 @@ class Session:
         self.settings = settings or Settings()
         self.samples: list[Sample] = []
         """The last samples, also where they were cut short."""
+        self.earlier: list[list[Sample]] = []
+        """The samples before them, the last ones last, for `:undo`."""
         self.block: list[str] | None = None
         """The lines of a prompt that goes on until `:end`; None: a line is a prompt."""
         self.console: Console | None = None
@@ -155,10 +159,28 @@ class Session:
         prompt = start_of(settings) if prompt is None else prompt
         prompts = [prompt] if isinstance(prompt, str) else prompt
         step = 1 if generators is None else 0
-        samples = self._samples(loaded, settings, prompts, n or settings.num_samples, step)
-        yield from self._remarks(loaded, settings, samples)
-        self.samples = samples
+        starts = self._starts(loaded, settings, prompts, n or settings.num_samples, step)
         own = iter(generators) if generators is not None else None
+        yield from self._sample(loaded, settings, starts, own)
+
+    def resume(self, starts: Sequence[Start], **changes: Any) -> Generator[Event]:
+        """Yield the events of one sample for each of *starts*, as `stream` does for prompts."""
+        settings = self.settings.but("typed", **changes) if changes else self.settings
+        yield from self.ready()
+        yield from self._sample(self._ready(), settings, starts, None)
+
+    def _sample(
+        self,
+        loaded: Loaded,
+        settings: Settings,
+        starts: Sequence[Start],
+        own: Iterator[torch.Generator] | None,
+    ) -> Generator[Event]:
+        samples = self._samples(loaded, settings, starts)
+        yield from self._remarks(loaded, settings, samples)
+        if self.samples:
+            self.earlier = [*self.earlier, self.samples][-EARLIER:]
+        self.samples = samples
         # What other generators drew does not follow from the seeds, so nobody could replay it.
         recorders = self.recorders if own is None else ()
         measure = self.measure
@@ -177,34 +199,45 @@ class Session:
             ]
             yield from draw(generation, batch, rows, in_order)
 
-    def preview(self, prompt: str, max_new_tokens: int) -> Iterator[str]:
-        """Yield the pieces of text a sample of *prompt* would begin with; none of it is kept."""
+    def start(self, prompt: str) -> Start:
+        """Return where a sample of *prompt* begins; the model has to be in memory."""
         loaded = self.loaded
-        if loaded is None:
-            return
+        assert loaded is not None
+        (start,) = self._starts(loaded, self.settings, [prompt], 1, 1)
+        return start
+
+    def preview(self, start: Start, max_new_tokens: int) -> Iterator[str]:
+        """Yield the pieces of text that would come after *start*; none of it is kept."""
+        loaded = self.loaded
+        assert loaded is not None
         settings = self.settings.but("typed", max_new_tokens=max_new_tokens)
-        samples = self._samples(loaded, settings, [prompt], 1, 1)
+        samples = self._samples(loaded, settings, [start])
         for event in self._batches(Generation(loaded, settings, samples), None):
             if isinstance(event, Token):
                 yield event.text
 
-    def _samples(
+    def _starts(
         self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int, step: int
-    ) -> list[Sample]:
+    ) -> list[Start]:
         first = settings.seed
         if not isinstance(first, int):
             first = secrets.randbelow(2**32)
-        ends = stops.ends_of(loaded.tokenizer) if settings.stop_at_end else ()
-        samples: list[Sample] = []
+        starts: list[Start] = []
         for prompt in prompts:
             ids = loaded.encode(prompt)
             if not ids:
                 raise GptreplError("the prompt is empty: there is nothing to continue")
-            for place in range(n):
-                seed = (first + step * place) % (LAST_SEED + 1)
-                index = len(samples)
-                samples.append(Sample(index, prompt, ids, seed, loaded, settings.stop, ends))
-        return samples
+            seeds = [(first + step * place) % (LAST_SEED + 1) for place in range(n)]
+            starts += [Start(prompt, ids, seed) for seed in seeds]
+        return starts
+
+    def _samples(
+        self, loaded: Loaded, settings: Settings, starts: Sequence[Start]
+    ) -> list[Sample]:
+        ends = stops.ends_of(loaded.tokenizer) if settings.stop_at_end else ()
+        return [
+            Sample(index, start, loaded, settings.stop, ends) for index, start in enumerate(starts)
+        ]
 
     def _remarks(
         self, loaded: Loaded, settings: Settings, samples: list[Sample]
@@ -231,9 +264,13 @@ class Session:
                 "the start of this one falls out of sight"
             )
         for remark in remarks:
-            if remark not in self._said:
-                self._said.add(remark)
-                yield Notice(remark)
+            yield from self.remark(remark)
+
+    def remark(self, text: str) -> Iterator[Notice]:
+        """Say *text*, once for each model."""
+        if text not in self._said:
+            self._said.add(text)
+            yield Notice(text)
 
     @overload
     def generate(self, prompt: str | None = None, n: None = None, **changes: Any) -> str: ...

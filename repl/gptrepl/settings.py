@@ -79,6 +79,9 @@ class Settings:
         help="texts that end a sample and are not part of it",
         form='TEXT, off or "TEXT" "TEXT" ...',
     )
+    mode: Literal["complete", "story"] = knob(
+        "complete", help="what a line is: a text of its own, or the next piece of one story"
+    )
     stop_at_end: bool = knob(False, help="end a sample where the model ends its text")
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     layers: Mapping[Origin, Changes] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from prompt_toolkit.document import Document
 from .completion import is_command
 from .screen import harmless
 from .session import Session
+from .turns import begun
 
 REST = 0.1
 """Seconds without a key before the model is asked."""
@@ -68,7 +69,7 @@ class Suggester(AutoSuggest):
 
         def work() -> None:
             with contextlib.suppress(Exception):  # said when the prompt is sampled from
-                for piece in self.session.preview(text, TOKENS):
+                for piece in self.session.preview(begun(self.session, text), TOKENS):
                     pieces.append(piece)
                     if "\n" in piece or self._stop.is_set() or buffer.text != text:
                         break

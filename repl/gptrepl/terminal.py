@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from .api import GptreplError
@@ -51,7 +52,7 @@ class Shell:
     def run(self) -> int:
         """Evaluate line after line until the input ends; return the exit status."""
         self.interrupts.stop_reading = self.reader.stop
-        self.session.console = self.interrupts.keyboard
+        self.session.console = self
         self.session.confirm = self.confirm
         while self.interrupts.status is None:
             try:
@@ -81,6 +82,15 @@ class Shell:
             self.screen.say(failure(error), "error")
         self.screen.settle()
         return True
+
+    def lent(self) -> AbstractContextManager[None]:
+        """Give the terminal to another program for as long as the context lasts."""
+        self.screen.settle()
+        return self.interrupts.keyboard.lent()
+
+    def copy(self, text: str) -> None:
+        """Ask the terminal to put *text* on the clipboard; it does not say whether it did."""
+        self.screen.copy(text)
 
     def confirm(self, question: str) -> bool:
         """Return whether the user says yes; what was typed before the question is no answer."""

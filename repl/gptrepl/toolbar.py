@@ -32,10 +32,10 @@ def context(session: Session, finding: Finding, text: str) -> list[str]:
         return []
     if text and finding.text == text and finding.strange:
         return [f"not in its alphabet: {''.join(sorted(finding.strange))}"]
-    tokens = finding.tokens if text and finding.text == text else None
-    if not text and session.samples:
+    tokens = (finding.tokens or 0) if text and finding.text == text else 0
+    if session.samples and (not text or (tokens and session.settings.mode == "story")):
         sample = session.samples[-1]
-        tokens = len(sample.ids) + len(sample.tokens)
+        tokens += len(sample.ids) + len(sample.tokens)
     if not tokens:
         return []
     size = session.loaded.model.block_size
