@@ -20,7 +20,7 @@ ORDER = [
     ["values", "contract", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["arguments", "report", "scripting", "fingerprint"],
     ["profiles", "draw", "generate", "records"],
-    ["prompts", "preload", "loading", "samples", "session", "clipboard", "turns", "streams"],
+    ["prompts", "preload", "loading", "samples", "session", "clipboard", "turns", "outside", "streams"],
     ["offers", "command", "commands"],
     ["catalogue", "builtins", "editing", "expectations", "script_commands"],
     ["script"],

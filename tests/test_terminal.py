@@ -205,6 +205,18 @@ def test_the_terminal_is_asked_to_copy():
     assert view.out.getvalue() == "x\n\x1b]52;c;YcOp\x07y\n"
 
 
+@pytest.mark.parametrize(
+    ("left", "lines"), [("", ["x"]), ("12\n", ["12", "x"]), ("12", ["12", "x"])]
+)
+def test_behind_another_program_a_new_line_begins(left, lines):
+    shell = Terminal(spelling("!"), columns=10)
+    view = Screen(shell.out, lambda: 10, colour=False)
+    shell.out.write(left)
+    view.align()
+    view.show(Notice("x"))
+    assert shell.lines == lines
+
+
 def test_a_table_fits_into_a_narrow_terminal():
     view = screen(colour=False)
     view.show(Table(("name", "what it is"), (("top_p", "a\x1b rather long explanation"),)))

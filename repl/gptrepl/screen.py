@@ -110,6 +110,15 @@ class Screen:
         """Go to the next line, wherever the cursor is."""
         self._put("\n")
 
+    def align(self) -> None:
+        """Bring the cursor to the start of a line after others have written.
+
+        So many spaces reach the next line from any column but the first.
+        """
+        if self.moves:
+            self._put(f"{' ' * (self.width() - 1)}{START_OVER}")
+        self._fresh = True
+
     def settle(self) -> None:
         """Bring the cursor to the start of an empty line, and the window to what it was."""
         if self.bar is not None:

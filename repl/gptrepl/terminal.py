@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from typing import Protocol
 
 from .api import GptreplError
@@ -83,10 +83,15 @@ class Shell:
         self.screen.settle()
         return True
 
-    def lent(self) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
         """Give the terminal to another program for as long as the context lasts."""
         self.screen.settle()
-        return self.interrupts.keyboard.lent()
+        try:
+            with self.interrupts.keyboard.lent():
+                yield
+        finally:
+            self.screen.align()
 
     def copy(self, text: str) -> None:
         """Ask the terminal to put *text* on the clipboard; it does not say whether it did."""
