@@ -48,7 +48,8 @@ Text = NewType("Text", str)
 class Model(Protocol):
     """A language model, seen as one pure function of token ids.
 
-    It may have `replay_build(generator)`, which makes the draws from a CPU generator that
+    It may have `recommended`, a mapping: the sampling that its makers advise, by the names of
+    settings and samplers. It may have `replay_build(generator)`, which makes the draws from a CPU generator that
     building it makes in nanoGPT's sample.py before the first token is drawn.
     """
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
-from gptrepl_plugins.models import gguf, gpt2, hub, recommended, vocabulary
+from gptrepl_plugins.models import gguf, gpt2, hub, vocabulary
 from gptrepl_plugins.tokenizers import HuggingFaceTokenizer
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _build(
     with _quiet():
         model = CausalModel(_network(folder, how, where, options), options.device)
         tokenizer = options.tokenizer or _tokenizer(folder, how, where, model, options)
-    model.recommended = recommended.read(folder)
+    model.recommended = _recommended(folder)
     if options.device == "cpu" and model.size < _SMALL:
         model.threads = threads.choose(model)
     return model, tokenizer
@@ -212,6 +212,22 @@ def _ends(*given: int | list[int] | None) -> frozenset[int]:
     """Return the ids with which a text or a turn ends, from all who know some."""
     listed = [each if isinstance(each, list) else [each] for each in given]
     return frozenset(token for ids in listed for token in ids if token is not None)
+
+
+def _recommended(folder: Path) -> dict[str, Any]:
+    """Return the sampling that a model's makers recommend: what its generation_config.json means.
+
+    Most files hold the ids of special tokens and do not say how to sample.
+    """
+    from gptrepl_plugins.commands import generation_config
+
+    path = folder / "generation_config.json"
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+        says = isinstance(given.get("do_sample"), bool)
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return generation_config.translate(given).changes if says else {}
 
 
 # --- how transformers is kept quiet -------------------------------------------------------------
