@@ -227,7 +227,9 @@ def complete(session, line):
     [
         (":tem", ["temperature", "temp"]),
         (":profile cr", ["creative"]),
-        (":profile ", ["creative", "default", "deterministic", "greedy", "precise", "sample"]),
+        (":profile d", ["default", "deterministic", "diff"]),
+        (":profile show cr", ["creative"]),
+        (":profile diff creative cr", ["creative"]),
         (":dtype bf", ["bfloat16"]),
         (":seed r", ["random"]),
         (":top_k o", ["off"]),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gptrepl import profiles
+from gptrepl import profiles, saving
 from gptrepl.api import GptreplError
 from gptrepl.settings import Settings
 
@@ -228,7 +228,7 @@ def test_a_fault_in_what_is_extended_names_its_own_file(lay):
 
 def save(path: Path, settings: Settings, **like: object) -> profiles.Profile:
     blank = profiles.Profile(path.stem, path, {})
-    return profiles.save(path, settings, dataclasses.replace(blank, **like))
+    return saving.save(path, settings, dataclasses.replace(blank, **like))
 
 
 def test_only_what_differs_is_written(lay):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from .api import Choices, GptreplError, Text
-from .values import choices, convert, is_union
+from .values import choices, convert, is_union, unquoted
 
 WORD = re.compile(r'"(?:[^"\\]|\\.)*"|\S+')
 
@@ -149,16 +148,6 @@ def argument(word: str, parameter: Parameter) -> Any:
     if Path in kinds:
         return Path(word).expanduser()
     return convert(word, parameter.annotation, parameter.name)
-
-
-def unquoted(word: str) -> str:
-    """Return *word*, read with its escapes if it stands in double quotes."""
-    if len(word) < 2 or not word.startswith('"') or not word.endswith('"'):
-        return word
-    try:
-        return str(json.loads(word, strict=False))
-    except ValueError:
-        return word
 
 
 def paths(word: str) -> Iterator[Candidate]:

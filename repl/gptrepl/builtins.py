@@ -6,19 +6,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
-from . import catalogue, offers, plugins, profiles
+from . import catalogue, offers, plugins
 from . import chain as chains
 from .api import Choices, Event, GptreplError, Notice, Table, Text, command
 from .command import first_line
 from .commands import find, known, split
 from .prompts import read_prompt
 from .session import Session
-from .settings import FIELDS, Settings, known_names, proper
+from .settings import FIELDS, OF_MODEL, Settings, known_names, proper
 
 NOTHING = Text("")
 SettingName = Annotated[str, Choices(lambda _session: offers.setting_names())]
 SamplerName = Annotated[str, Choices(lambda _session: offers.sampler_names())]
-ProfileName = Annotated[str, Choices(lambda _session: offers.profile_names())]
 CommandName = Annotated[str, Choices(lambda _session: helps())]
 Source = Annotated[str, Choices(lambda _session: offers.sources(), paths=True)]
 
@@ -138,38 +137,22 @@ def reset(session: Session, *names: SettingName) -> Iterator[Event]:
 
     The values go back to where they were: the command line, the profile or the default.
     """
-    kept = ("model", "tokenizer", "device", "dtype")
     chosen = [proper(name) for name in names] or [
-        name for name in known_names() if name not in kept
+        name for name in known_names() if name not in OF_MODEL
     ]
     yield from change(session, session.settings.without_typed(*chosen))
-
-
-def profile(session: Session, name: ProfileName | None = None) -> Iterator[Event]:
-    """Switch to profile NAME, a set of changes in a YAML file; without NAME list them.
-
-    What only the profile before had set goes back to where it was; what was typed stays, except
-    where the new profile says otherwise. A profile that cannot be applied changes nothing.
-    """
-    if name is None:
-        yield Table(("", "profile", "description"), tuple(profile_rows(session)), "profiles")
-        return
-    found = profiles.read(name)
-    yield Notice(f"profile {found.name}")
-    yield from change(session, session.settings.under(found.name, found.changes))
-
-
-def profile_rows(session: Session) -> Iterator[tuple[str, str, str]]:
-    """Yield a row for each profile: a mark at the one in use, its name, its description."""
-    for name, description in offers.profile_names().items():
-        yield "*" if name == session.settings.profile else "", name, description
 
 
 def change(session: Session, settings: Settings) -> Iterator[Event]:
     """Adopt *settings* and say what is different now: old -> new."""
     before = session.settings
     yield from session.apply(settings)
-    changed = differences(before, settings)
+    yield from changes_between(before, settings)
+
+
+def changes_between(before: Settings, after: Settings) -> Iterator[Notice]:
+    """Yield what is different: old -> new."""
+    changed = differences(before, after)
     for name, (old, new) in changed.items():
         yield Notice(f"{name} {old} -> {new}")
     if not changed:

@@ -7,13 +7,26 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, get_type_hints
 
 from . import plugins
 from .api import GptreplError, Knob, Sampler, Stage, Tokenizer
-from .values import OFF, choices, convert, describe, format_value, metavar, near, spelled
+from .values import (
+    OFF,
+    choices,
+    convert,
+    describe,
+    format_value,
+    metavar,
+    near,
+    spelled,
+    unquoted,
+)
 
+GIVEN = re.compile(r'(?:\w+=)?"(?:[^"\\]|\\.)*"(?!\S)|\S+')
+"""A value as it is typed: `0.5`, `window=64`, `end="the end"`."""
 Chain = Sequence[tuple[str, Sampler]]
 """The samplers that are on, with their names, in the order they run."""
 STAGES: tuple[Stage, ...] = ("penalty", "temperature", "truncation", "selection")
@@ -234,20 +247,21 @@ def knobs(name: str) -> dict[str, Knob]:
 def read(name: str, text: str) -> dict[str, str]:
     """Return the values by field that *text* gives sampler *name*: `0.5 threshold=0.1`.
 
-    A sampler with one field takes all of *text* for it.
+    A sampler with one field takes all of *text* for it. With several, a value with spaces stands
+    in double quotes.
     """
     fields = list(knobs(name))
     if len(fields) == 1:
         return {fields[0]: text.strip()}
     given: dict[str, str] = {}
-    for place, word in enumerate(text.split()):
-        key, sign, value = word.partition("=")
+    for place, word in enumerate(GIVEN.findall(text)):
+        key, sign, value = word.partition("=") if not word.startswith('"') else (word, "", "")
         if not sign and place >= len(fields):
             raise GptreplError(f"{name} takes at most {len(fields)} values: {', '.join(fields)}")
         field, value = (proper_field(name, key, fields), value) if sign else (fields[place], word)
         if field in given:
             raise GptreplError(f"{name} {field} is given twice")
-        given[field] = value
+        given[field] = unquoted(value)
     return given
 
 

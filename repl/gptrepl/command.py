@@ -9,10 +9,10 @@ from typing import Any, Protocol, get_origin
 
 from . import chain, offers, plugins
 from .api import Event, Notice, Text
-from .arguments import Candidate, parse, signature_of, unquoted, usage_of
+from .arguments import Candidate, parse, signature_of, usage_of
 from .session import Session
 from .settings import FIELDS, HINTS
-from .values import choices, describe, metavar
+from .values import choices, describe, metavar, unquoted
 
 
 class Command(Protocol):
@@ -97,11 +97,10 @@ class FunctionCommand:
         if word in self.verbs and text.lstrip() != word:
             yield from self.verbs[word].complete(session, rest)
             return
-        if not rest:
-            for verb, found in self.verbs.items():
-                if verb.startswith(word):
-                    yield Candidate(verb, len(word), first_line(found.help))
         yield from signature_of(self.function).complete(session, text)
+        for verb, found in self.verbs.items() if not rest else ():
+            if verb.startswith(word) and not verb.endswith("!"):
+                yield Candidate(verb, len(word), first_line(found.help))
 
 
 def supervised(name: str, events: Iterable[Event]) -> Generator[Event]:

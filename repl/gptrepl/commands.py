@@ -13,6 +13,7 @@ from . import chain, plugins
 from .api import Event, Failure, GptreplError
 from .arguments import Candidate
 from .command import Command, FunctionCommand, SettingCommand, first_line
+from .document import Line
 from .report import failure
 from .scripting import located
 from .session import Session
@@ -97,8 +98,10 @@ def evaluate(session: Session, line: str, where: str = "") -> Generator[Event]:
     An empty line does nothing. A colon in column one begins a command, two begin a prompt with
     a colon, a space begins a prompt; a prompt is never stripped. What was pasted as several
     lines is a prompt, whatever it begins with, and so are the lines between :multi and :end.
-    The lines of a loop run when its :end has come, each as if it were typed then.
+    The lines of a loop run when its :end has come, each as if it were typed then. What the
+    session has to do at its start comes before its first line, which may be an empty one.
     """
+    yield from begin(session)
     is_text = session.block is not None
     try:
         for text, place in session.scope.take(line, where, is_text=is_text):
@@ -110,6 +113,16 @@ def evaluate(session: Session, line: str, where: str = "") -> Generator[Event]:
                 yield failed(session, error, place)
     except GptreplError as error:
         yield failed(session, error, where)
+
+
+def begin(session: Session) -> Generator[Event]:
+    """Yield the events of what a session has to say and to run before its first line."""
+    startup, session.startup = session.startup, []
+    for step in startup:
+        if isinstance(step, Line):
+            yield from evaluate(session, step.text, step.where)
+        else:
+            yield step
 
 
 def failed(session: Session, error: Exception, where: str) -> Failure:

@@ -138,9 +138,16 @@ def write(path: Path, content: Mapping[str, Any]) -> None:
 
     Raises GptreplError where it cannot be written.
     """
+    put(path, "".join(dumped(key, value) for key, value in content.items()))
+
+
+def put(path: Path, text: str) -> None:
+    """Write *text* to *path*: the whole file changes at once, or stays as it was.
+
+    Raises GptreplError where it cannot be written.
+    """
     path = path.resolve()  # so that a link stays a link
     try:
-        text = "".join(dumped(key, value) for key, value in content.items())
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, text.encode("utf-8"))
     except (OSError, ValueError) as error:

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .api import ExpectationError, GptreplError
-from .arguments import unquoted
 from .samples import Sample
-from .values import near, shown
+from .values import near, shown, unquoted
 
 SUBJECTS: dict[str, Callable[[Sample], Any]] = {
     "text": lambda sample: sample.text,

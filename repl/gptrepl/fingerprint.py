@@ -89,6 +89,11 @@ class Fingerprint:
             self.digests[file] = digest(file)
 
     @property
+    def is_begun(self) -> bool:
+        """Whether anybody has asked for it."""
+        return self._thread is not None
+
+    @property
     def is_done(self) -> bool:
         """Whether every file is hashed."""
         return all(file in self.digests for file in self.files)

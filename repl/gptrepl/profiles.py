@@ -16,7 +16,7 @@ import platformdirs
 from . import document
 from .api import Changes, GptreplError
 from .document import Entry, Line
-from .settings import FIELDS, Settings, known_names, proper
+from .settings import Settings, known_names, proper
 from .values import near
 
 NOTES = ("description", "extends", "commands")
@@ -237,57 +237,21 @@ def checked(name: str, value: Any, base: Settings) -> Any:
     return base.check(name, value)
 
 
-# --- writing ------------------------------------------------------------------------------------
-
-
-def content_of(settings: Settings, extends: Sequence[Profile]) -> dict[str, Any]:
-    """Return what a profile has to say that gives *settings* over what it *extends*.
-
-    It says so too where only the user's configuration would give the same without it.
-    """
-    inherited = merged(extends)
-    clean = Settings().under("", inherited)
-    here = settings.with_layers({**settings.of_user(), "profile": inherited})
-    names = dict.fromkeys([*FIELDS, *clean.samplers, *here.samplers, *settings.samplers])
-    said: dict[str, Any] = {}
-    for name in names:
-        value = settings.data(name)
-        if value != clean.data(name) or value != here.data(name):
-            said[name] = value
-    return said
-
-
-def save(path: Path, settings: Settings, like: Profile) -> Profile:
-    """Write the profile that gives *settings*: it says, extends and runs what *like* does.
-
-    Returns it as it was read back. Raises GptreplError where it cannot be written; then the
-    file is what it was.
-    """
-    extends = [str(Path(name).resolve()) if is_path(name) else name for name in like.extends]
-    parents = [read_beside(name, path) for name in extends]
-    inherited = sum(len(parent.commands) for parent in parents)
-    content = {
-        "extends": extends[0] if len(extends) == 1 else extends,
-        "description": like.description,
-        **content_of(settings, parents),
-        "commands": [line.text for line in like.commands[inherited:]],
-    }
-    before = path.read_bytes() if is_file(path) else None
-    document.write(path, {key: said for key, said in content.items() if key not in NOTES or said})
-    try:
-        return read_beside(str(path), None)
-    except GptreplError:
-        if before is None:
-            path.unlink()
-        else:
-            document.replace(path, before)
-        raise
-
-
 def read_beside(name: str, beside: Path | None) -> Profile:
     """Return the profile that the file *beside* means by *name*."""
     path = locate(name, beside)
     return parse(document.read(path, "the profile"), path)
+
+
+def source_of(profile: Profile, setting: str) -> str:
+    """Return the name of the profile that says *setting*: itself, or one that it extends."""
+    if setting in profile.own:
+        return profile.name
+    for name in reversed(profile.extends):
+        parent = read_beside(name, profile.path)
+        if setting in parent.changes:
+            return source_of(parent, setting)
+    return profile.name
 
 
 def is_path(name: str) -> bool:

@@ -9,16 +9,15 @@ from typing import Literal
 
 from . import expectations
 from .api import Event, ExpectationError, GptreplError, Notice, Table, Text
-from .arguments import unquoted
 from .builtins import change
 from .commands import evaluate, finish
 from .scripting import NAME, header, read_file
 from .session import Session
-from .settings import Settings
+from .settings import OF_MODEL, Settings
+from .values import unquoted
 
 NOTHING = Text("")
 ASSIGNMENT = re.compile(rf"\s*({NAME})(?:\s*=\s*|\s+)(.*)", re.DOTALL)
-MODEL_FIELDS = ("model", "tokenizer", "device", "dtype")
 
 
 def let(session: Session, assignment: Text = NOTHING) -> Iterator[Event]:
@@ -117,5 +116,5 @@ def defaults(session: Session) -> Iterator[Event]:
     That is the ground on which a script gives the same text everywhere: configuration,
     environment, profile and command line have no say any more.
     """
-    kept = {name: getattr(session.settings, name) for name in MODEL_FIELDS}
+    kept = {name: getattr(session.settings, name) for name in OF_MODEL}
     yield from change(session, Settings().but("typed", **kept))

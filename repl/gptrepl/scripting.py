@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO
 
 from .api import GptreplError
-from .arguments import WORD, unquoted
+from .arguments import WORD
 from .document import Line
+from .values import unquoted
 
 NAME = r"[A-Za-z_]\w*"
 REFERENCE = re.compile(rf"\{{\{{(?P<kept>{NAME})\}}\}}|\{{(?P<name>{NAME})\}}")

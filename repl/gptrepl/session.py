@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from . import chain, stops
 from .api import Console, Event, GptreplError, Notice, Token
+from .document import Line
 from .loading import Loaded, Loading, source_of
 from .prompts import start_of
 from .samples import Generation, InOrder, Recorder, Sample, Start, draw, row_of
@@ -51,6 +52,8 @@ class Session:
         """The variables and loops of what is typed."""
         self.recorders: list[Recorder] = []
         """Whoever keeps what is drawn: the log, a script in the making."""
+        self.startup: list[Event | Line] = []
+        """What is said and run before the first line."""
         self.confirm: Callable[[str], bool] | None = None
         """Asks the user a question, where there is one to be asked; None: nobody is there."""
         self._loaded: Loaded | None = None

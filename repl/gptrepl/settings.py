@@ -25,6 +25,18 @@ OF_USER: tuple[Origin, ...] = ("configuration", "environment")
 """The origins that hold whatever the profile is."""
 DEFAULTS = {"temperature": 0.8, "top_k": 200}
 """The samplers that are on from the start, as in sample.py."""
+OF_MODEL = (
+    "model",
+    "tokenizer",
+    "device",
+    "dtype",
+    "activation",
+    "device_map",
+    "trust_remote_code",
+)
+"""The settings that a model is built from; a change of one means a load."""
+NEVER_SAVED = ("trust_remote_code",)
+"""The settings that only the user can say, so that no file asks for them."""
 LAST_SEED = 2**64 - 1
 NEWLINE = Text("\n")
 
@@ -71,9 +83,6 @@ class Settings:
         1337, ge=0, help="the first sample's seed; the next ones use the seeds that follow it"
     )
     chain: tuple[str, ...] = knob((), help="the order of the samplers; empty: by stage")
-    keys: Literal["emacs", "vi"] = knob("emacs", help="how the keys edit a line")
-    toolbar: bool = knob(True, help="show the line below the prompt; F2 does so too")
-    suggest: bool = knob(False, help="show in grey how the model goes on; Right accepts it")
     stop: tuple[str, ...] = knob(
         (),
         help="texts that end a sample and are not part of it",
@@ -83,6 +92,18 @@ class Settings:
         "complete", help="what a line is: a text of its own, or the next piece of one story"
     )
     stop_at_end: bool = knob(False, help="end a sample where the model ends its text")
+    keys: Literal["emacs", "vi"] = knob("emacs", help="how the keys edit a line")
+    toolbar: bool = knob(True, help="show the line below the prompt; F2 does so too")
+    colours: Literal["auto", "on", "off"] = knob(
+        "auto", help="colours on the terminal; auto leaves them out where NO_COLOR is set"
+    )
+    history_size: int = knob(10_000, ge=0, help="how many lines the history of a terminal keeps")
+    log: bool = knob(True, help="keep a receipt of each generation")
+    suggest: bool = knob(False, help="show in grey how the model goes on; Right accepts it")
+    theme: Literal["quiet", "bright", "plain"] = knob("quiet", help="how texts of each kind look")
+    timing: bool = knob(False, help="say how long each line took")
+    bell: bool = knob(False, help="ring when a line is done that took some seconds")
+    pager: bool = knob(False, help="show tables that are too long for the window in a pager")
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
     layers: Mapping[Origin, Changes] = field(default_factory=dict)
     profile: str = "default"
@@ -193,8 +214,7 @@ class Settings:
     @property
     def model_key(self) -> tuple[str, ...]:
         """What the model in memory was built from; a change of it means a load."""
-        how = (self.device, self.dtype, self.activation, self.device_map)
-        return self.model, self.tokenizer, *how, str(self.trust_remote_code)
+        return tuple(str(getattr(self, name)) for name in OF_MODEL)
 
 
 HINTS = get_type_hints(Settings)

@@ -6,6 +6,7 @@ everywhere and is refused in the same words.
 
 from __future__ import annotations
 
+import json
 import math
 import types
 from collections.abc import Iterable
@@ -149,6 +150,16 @@ def near(name: str, known: Iterable[str], sign: str = "") -> str:
     """Return ` (did you mean top_p?)` for the known name closest to *name*, or nothing."""
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f" (did you mean {sign}{found[0]}?)" if found else ""
+
+
+def unquoted(word: str) -> str:
+    """Return *word*, read with its escapes if it stands in double quotes."""
+    if len(word) < 2 or not word.startswith('"') or not word.endswith('"'):
+        return word
+    try:
+        return str(json.loads(word, strict=False))
+    except ValueError:
+        return word
 
 
 def spelled(name: str) -> str:
