@@ -8,8 +8,8 @@ from prompt_toolkit.document import Document
 
 from fakes import Bytes, Speller, session_of
 from gptrepl.api import GptreplError
+from gptrepl.appearance import StrangeLexer
 from gptrepl.draft import Draft, Finding
-from gptrepl.prompt import StrangeLexer
 from gptrepl.session import Session
 from gptrepl.toolbar import status
 

@@ -25,8 +25,8 @@ class Window:
         self.terminal = pyte.Screen(columns, rows)
         self.terminal.set_mode(pyte.modes.LNM)
         self.stream = pyte.Stream(self.terminal)
-        self.bar = StatusBar(self.out, lambda: self.size, colour=False)
-        self.screen = Screen(self.out, lambda: self.size[0], colour=False, bar=self.bar)
+        self.bar = StatusBar(self.out, lambda: self.size)
+        self.screen = Screen(self.out, lambda: self.size[0], looks={}, bar=self.bar)
 
     def show(self, *events):
         for event in events:

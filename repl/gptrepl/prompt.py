@@ -9,26 +9,26 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Hashable
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, to_filter
-from prompt_toolkit.formatted_text import FormattedText, StyleAndTextTuples
+from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding.vi_state import InputMode
-from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.output import Output
+from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.styles import Style
+from prompt_toolkit.styles import DynamicStyle, Style
 
 from . import toolbar
 from .api import GptreplError
+from .appearance import StrangeLexer, style
 from .completion import LineCompleter, is_command
 from .draft import Draft
 from .keys import bindings
+from .looks import UNCOLOURED, looks
 from .session import Session
 from .suggestion import Suggester
 
@@ -37,13 +37,6 @@ CONTINUED = ". "
 MENU_ROWS = 8
 TICK = 0.1
 """Seconds between two looks at a load that goes on behind the prompt."""
-LOOKS = Style.from_dict(
-    {
-        "bottom-toolbar": "noreverse ansibrightblack",
-        "prompt": "bold",
-        "strange": "underline ansired",
-    }
-)
 
 
 class QuietOutput(Vt100_Output):
@@ -57,29 +50,6 @@ class QuietOutput(Vt100_Output):
     def get_rows_below_cursor_position(self) -> int:
         """Return 1: the layout begins where the cursor is and takes the rows it needs."""
         return 1
-
-
-class StrangeLexer(Lexer):
-    """Marks the characters of a prompt that the model does not have."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.draft = draft
-
-    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        """Return a function from the number of a line to its pieces."""
-        strange = self.draft.finding.strange
-
-        def pieces(number: int) -> StyleAndTextTuples:
-            line = document.lines[number]
-            if not strange:
-                return [("", line)]
-            return [("class:strange" if sign in strange else "", sign) for sign in line]
-
-        return pieces
-
-    def invalidation_hash(self) -> Hashable:
-        """Return what its output depends on besides the text."""
-        return self.draft.finding.strange
 
 
 class Prompt:
@@ -103,7 +73,7 @@ class Prompt:
             key_bindings=bindings(session, self._completer, self._show_hint),
             enable_suspend=True,
             enable_open_in_editor=True,
-            style=LOOKS,
+            style=DynamicStyle(self._style),
             include_default_pygments_style=False,
             input=input,
             output=output,
@@ -130,7 +100,12 @@ class Prompt:
         editing = EditingMode.VI if settings.keys == "vi" else EditingMode.EMACS
         if self._shell.editing_mode is not editing:
             self._shell.editing_mode = editing
+        plain = looks(settings) is UNCOLOURED
+        self._shell.color_depth = ColorDepth.DEPTH_1_BIT if plain else None
         self._shell.bottom_toolbar = self._toolbar if settings.toolbar or self._hint else None
+
+    def _style(self) -> Style:
+        return style(looks(self.session.settings))
 
     def _show_hint(self, text: str) -> None:
         self._hint = text

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import base64
 import io
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from prompt_toolkit.utils import get_cwidth
 
 from .api import Event, Notice, Progress, SampleEnded, SampleStarted, Table, Token
+from .looks import THEMES, styled
 from .report import summary
 from .statusbar import StatusBar
 
@@ -21,8 +21,6 @@ CONTROLS = {code: f"^{chr(code ^ 64)}" for code in (*range(32), 127) if chr(code
 HIGH_CONTROLS = {code: f"<{code:02x}>" for code in range(0x80, 0xA0)}
 OVERRIDES = {code: f"<{code:04x}>" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 HARMLESS = CONTROLS | HIGH_CONTROLS | OVERRIDES
-STYLES = {"prompt": "2", "summary": "2", "progress": "2", "warning": "33", "error": "31"}
-"""The terminal's own number for the look of each kind of text; what is not here is plain."""
 START_OVER = "\r\x1b[K"
 BAR = 20
 
@@ -38,7 +36,7 @@ def harmless(text: str) -> str:
 class Screen:
     """Writes events to a terminal. It knows whether the cursor stands at the start of a line.
 
-    *colour* False: not one escape code for looks. *moves* False: none at all.
+    *looks* are the terminal's numbers for each kind of text. *moves* False: no codes at all.
     """
 
     def __init__(
@@ -46,13 +44,13 @@ class Screen:
         out: TextIO,
         width: Callable[[], int],
         *,
-        colour: bool = True,
+        looks: Mapping[str, str] = THEMES["quiet"],
         moves: bool = True,
         bar: StatusBar | None = None,
     ) -> None:
         self.out = out
         self.width = width
-        self.colour = colour
+        self.looks = looks
         self.moves = moves
         self.bar = bar
         self._fresh = True
@@ -83,11 +81,15 @@ class Screen:
                 self.say(event.text, "warning" if event.warning else "")
             case Table():
                 self.settle()
-                self._put(draw(event, self.width(), colour=self.colour))
+                self._put(self.drawn(event))
+
+    def drawn(self, table: Table) -> str:
+        """Return *table* as it is shown in this window."""
+        return draw(table, self.width(), colour="error" in self.looks)
 
     def _follow(self, event: SampleStarted | Token) -> None:
         if self.bar is not None:
-            self.bar.follow(event)
+            self.bar.follow(event, self.looks.get("toolbar", ""))
 
     def say(self, text: str, role: str = "") -> None:
         """Write *text* on lines of its own."""
@@ -105,6 +107,10 @@ class Screen:
         """Put *text* on the clipboard, where the terminal can and moves its cursor."""
         if self.moves:
             self._put(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07", visible=False)
+
+    def ring(self) -> None:
+        """Ring the bell of the terminal."""
+        self._put("\a", visible=False)
 
     def break_line(self) -> None:
         """Go to the next line, wherever the cursor is."""
@@ -129,8 +135,7 @@ class Screen:
 
     def _write(self, text: str, role: str = "") -> None:
         text = harmless(text)
-        style = STYLES.get(role, "") if self.colour else ""
-        self._put(f"\x1b[{style}m{text}\x1b[0m" if style and text else text)
+        self._put(styled(text, self.looks.get(role, "")))
         self._fresh = text.endswith("\n") if text else self._fresh
 
     def _put(self, text: str, *, visible: bool = True) -> None:
@@ -144,8 +149,7 @@ class Screen:
             self._erase_progress()
         elif self.moves and (self._fresh or self._progress):
             self._progress = cut(harmless(bar(step)), self.width() - 1)
-            style = ("\x1b[2m", "\x1b[0m") if self.colour else ("", "")
-            self.out.write(START_OVER + self._progress.join(style))
+            self.out.write(START_OVER + styled(self._progress, self.looks.get("progress", "")))
             self.out.flush()
         elif not self.moves and self._progress != step.what:
             self._progress = step.what
@@ -196,8 +200,3 @@ def draw(table: Table, width: int, *, colour: bool) -> str:
     with console.capture() as captured:
         console.print(grid)
     return captured.get()
-
-
-def wants_colour() -> bool:
-    """Return whether colours are welcome: NO_COLOR is not set."""
-    return not os.environ.get("NO_COLOR")

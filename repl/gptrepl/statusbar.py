@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TextIO
 
 from .api import SampleStarted, Token
+from .looks import styled
 
 DELAY = 0.3
 """Seconds after which a sample gets the line: short ones would only make it flicker."""
@@ -26,12 +27,9 @@ GAP = "  "
 class StatusBar:
     """Follows samples; *size* gives the columns and rows of the window."""
 
-    def __init__(
-        self, out: TextIO, size: Callable[[], tuple[int, int]], *, colour: bool = True
-    ) -> None:
+    def __init__(self, out: TextIO, size: Callable[[], tuple[int, int]]) -> None:
         self.out = out
         self.size = size
-        self.colour = colour
         self.wanted = True
         """Whether there is to be such a line."""
         self._shown: tuple[int, int] | None = None
@@ -39,8 +37,8 @@ class StatusBar:
         self._changed = 0.0
         self._tokens = 0
 
-    def follow(self, event: SampleStarted | Token) -> None:
-        """Take note of an event that has been shown, and change the line if it is time."""
+    def follow(self, event: SampleStarted | Token, look: str = "") -> None:
+        """Take note of an event that has been shown; change the line, in *look*, if it is time."""
         now = time.monotonic()
         if isinstance(event, SampleStarted):
             self._began, self._tokens = now, 0
@@ -48,7 +46,7 @@ class StatusBar:
         self._tokens += 1
         if self.wanted and now - self._began >= DELAY and now - self._changed >= EVERY:
             self._changed = now
-            self._show(self._words(event, now - self._began))
+            self._show(self._words(event, now - self._began), look)
 
     def close(self) -> None:
         """Give the line back to the window."""
@@ -65,7 +63,7 @@ class StatusBar:
             parts.append(f"{token.candidates} candidates")
         return GAP.join([*parts, "Ctrl-C stops"])
 
-    def _show(self, text: str) -> None:
+    def _show(self, text: str, look: str) -> None:
         size = columns, rows = self.size()
         if rows < SMALLEST:
             return
@@ -74,9 +72,8 @@ class StatusBar:
                 self._put(f"{SAVE}{WHOLE}{BACK}\x1b[J")
             self._put(f"{ROOM}{SAVE}\x1b[1;{rows - 1}r{BACK}")
             self._shown = size
-        dim, plain = ("\x1b[2m", "\x1b[0m") if self.colour else ("", "")
-        line = text[: columns - 1]
-        self._put(f"{SAVE}\x1b[{rows};1H{dim}{line}{plain}\x1b[K{BACK}")
+        line = styled(text[: columns - 1], look)
+        self._put(f"{SAVE}\x1b[{rows};1H{line}\x1b[K{BACK}")
 
     def _put(self, text: str) -> None:
         self.out.write(text)

@@ -12,17 +12,22 @@ import sys
 from collections.abc import Iterator
 from typing import Protocol
 
-from .api import GptreplError
+from .api import Event, GptreplError, Table
+from .clock import Clock
 from .commands import drive, evaluate
 from .interrupts import Interrupts
 from .keyboard import Keyboard
+from .looks import looks
+from .pager import page
 from .report import failure
-from .screen import Screen, harmless, wants_colour
+from .screen import Screen, harmless
 from .session import Session
 from .statusbar import StatusBar
 
 SIGN = "> "
 HINT = "this terminal (TERM={term}) gets plain input: no completion, no history, no colours"
+LONG = 3.0
+"""Seconds after which a line that is done is worth a bell."""
 DUMB = ("dumb", "unknown")
 
 
@@ -68,20 +73,44 @@ class Shell:
 
     def evaluate(self, line: str) -> bool:
         """Show what *line* does; return whether the shell goes on."""
-        if self.screen.bar is not None:
-            self.session.measure = self.screen.bar.wanted = self.session.settings.toolbar
+        self._dress()
+        clock = Clock()
         try:
             with self.interrupts.working():
                 refuse_broken(line)
-                drive(evaluate(self.session, line), self.screen.show)
+                drive(evaluate(self.session, line), clock.passing(self.show))
         except EOFError:
             return False
         except KeyboardInterrupt:
             self.screen.interrupted()
         except (Exception, SystemExit) as error:
             self.screen.say(failure(error), "error")
-        self.screen.settle()
+        self._finish(clock)
         return True
+
+    def show(self, event: Event) -> None:
+        """Show one event: a table that is too long for the window in a pager, if that is wanted."""
+        if isinstance(event, Table) and self.session.settings.pager:
+            text = self.screen.drawn(event)
+            if text.count("\n") >= size()[1] and page(text, self):
+                return
+        self.screen.show(event)
+
+    def _dress(self) -> None:
+        """Follow the settings that say how things look."""
+        settings, bar = self.session.settings, self.screen.bar
+        if self.screen.moves:
+            self.screen.looks = looks(settings)
+        if bar is not None:
+            self.session.measure = bar.wanted = settings.toolbar
+
+    def _finish(self, clock: Clock) -> None:
+        settings = self.session.settings
+        self.screen.settle()
+        if settings.timing:
+            self.screen.say(clock.words(), "summary")
+        if settings.bell and clock.seconds > LONG:
+            self.screen.ring()
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
@@ -152,7 +181,7 @@ def shell(session: Session, keyboard: Keyboard, interrupts: Interrupts) -> Shell
     if not is_plain():
         with contextlib.suppress(GptreplError):
             return fine_shell(session, interrupts)
-    screen = Screen(sys.stdout, lambda: size()[0], colour=False, moves=False)
+    screen = Screen(sys.stdout, lambda: size()[0], looks={}, moves=False)
     screen.say(HINT.format(term=os.environ.get("TERM", "")))
     reader = PlainReader(session, screen, keyboard, interrupts)
     return Shell(session, reader, screen, interrupts)
@@ -165,12 +194,12 @@ def fine_shell(session: Session, interrupts: Interrupts) -> Shell:
 
     keys, output = open_terminal()
     moves = sys.platform != "win32"  # a console there may take codes for text
-    colour = moves and wants_colour()
-    bar = StatusBar(sys.stdout, size, colour=colour) if moves else None
-    screen = Screen(sys.stdout, lambda: size()[0], colour=colour, moves=moves, bar=bar)
+    bar = StatusBar(sys.stdout, size) if moves else None
+    first = looks(session.settings) if moves else {}
+    screen = Screen(sys.stdout, lambda: size()[0], looks=first, moves=moves, bar=bar)
     if bar is not None:
         interrupts.before_stop = bar.close
-    history, trouble = open_history(history_path())
+    history, trouble = open_history(history_path(), session.settings.history_size)
     if trouble:
         screen.say(trouble, "warning")
     prompt = Prompt(session, history, input=keys, output=output)

@@ -1,0 +1,34 @@
+"""What the keys do to the line under the cursor."""
+
+from __future__ import annotations
+
+from shells import CTRL_C, CTRL_D, Terminal, closing, spelling
+
+
+def test_alt_enter_begins_a_new_line():
+    shell = Terminal(spelling("!", 5)).type(f":temp\x1b\r.x\x01y\r{CTRL_D}")
+    assert shell.session.samples[0].prompt == ":temp\ny.x"
+    assert shell.lines[:2] == ["> :temp", ". y.x"]
+
+
+def test_ctrl_c_drops_the_lines_since_multi():
+    shell = Terminal(spelling("!", 1)).type(f":multi\rone\r{CTRL_C}{CTRL_C}b\r{CTRL_D}")
+    assert closing(shell.lines)[1:5] == ["the prompt goes on until :end", ". one", "> b", "b!"]
+
+
+def test_vi_keys_edit_once_they_are_chosen():
+    shell = Terminal(spelling("!", 3)).type(f":keys vi\r{CTRL_D}")
+    shell.type(f"abd\x1b\x1bxac\r{CTRL_D}")
+    assert shell.session.samples[0].prompt == "abc"
+
+
+def test_f1_helps_with_the_command_that_is_typed():
+    shell = Terminal(spelling("!")).type(f":temp 0.\x1bOP{CTRL_D}")
+    assert shell.lines[0] == "> :help temp"
+    assert shell.lines[1].startswith(":temperature [")
+
+
+def test_f2_hides_the_toolbar_and_shows_it():
+    assert Terminal(spelling("!")).type(f"\x1bOQ{CTRL_D}").session.settings.toolbar is False
+    shell = Terminal(spelling("!", toolbar=False))
+    assert "seed" not in shell.type(f"a{CTRL_C}{CTRL_D}").out.getvalue()
