@@ -16,6 +16,11 @@ def test_ctrl_c_drops_the_lines_since_multi():
     assert closing(shell.lines)[1:5] == ["the prompt goes on until :end", ". one", "> b", "b!"]
 
 
+def test_ctrl_c_drops_a_loop():
+    shell = Terminal(spelling("!", 1)).type(f":for x in 1 2\r:temp {{x}}\r{CTRL_C}:temp\r{CTRL_D}")
+    assert shell.lines[1:4] == [". :temp {x}", "> :temp", "temperature 0.8 (default)"]
+
+
 def test_vi_keys_edit_once_they_are_chosen():
     shell = Terminal(spelling("!", 3)).type(f":keys vi\r{CTRL_D}")
     shell.type(f"abd\x1b\x1bxac\r{CTRL_D}")

@@ -11,6 +11,8 @@ import pytest
 
 from fakes import Interrupted, Speller, session_of
 from gptrepl import terminal
+from gptrepl.api import Notice
+from gptrepl.document import Line
 from gptrepl.session import Session
 from shells import CTRL_C, CTRL_D, Terminal, closing, spelling
 
@@ -40,6 +42,17 @@ def test_the_toolbar_stands_below_the_prompt_and_the_cursor_is_never_asked_for()
 @pytest.mark.parametrize("line", [":quit", ":q", ":exit"])
 def test_quit_leaves(line):
     assert Terminal(spelling("x")).type(f"{line}\r").status == 0
+
+
+def test_what_a_session_begins_with_comes_before_the_first_prompt():
+    session = spelling("x")
+    session.startup = [Notice("hello"), Line(":temp 0.5", "config.yaml:3"), Line(":nothing", "f:4")]
+    lines = Terminal(session).type(CTRL_D).lines
+    assert lines[:2] == ["hello", "temperature 0.5"]
+    assert lines[2].startswith("f:4: no command :nothing")
+    assert lines[3] == ">"
+    session.startup = [Line(":quit", "f:1")]
+    assert Terminal(session).type("").status == 0
 
 
 def test_ctrl_c_clears_the_line_and_says_how_to_leave():

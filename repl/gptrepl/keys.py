@@ -16,7 +16,7 @@ from .completion import is_command
 from .session import Session
 
 LEAVE_HINT = "Ctrl-D or :quit leaves"
-DROPPED_HINT = "the lines since :multi are dropped"
+DROPPED_HINT = "the lines that waited for :end are dropped"
 AT_PROMPT = has_focus(DEFAULT_BUFFER)
 LEGEND = "F1 help  F2 hide"
 """What the toolbar says of the keys it names."""
@@ -42,8 +42,10 @@ def add_editing(
         if buffer is None:
             return
         if not buffer.text:
-            hint(LEAVE_HINT if session.block is None else DROPPED_HINT)
+            is_open = session.block is not None or session.scope.is_open
+            hint(DROPPED_HINT if is_open else LEAVE_HINT)
             session.block = None
+            session.scope.drop()
         buffer.reset()
         event.app.layout.focus(buffer)
 

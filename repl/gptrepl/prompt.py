@@ -111,7 +111,8 @@ class Prompt:
         self._hint = text
 
     def _sign(self) -> FormattedText:
-        sign = SIGN if self.session.block is None else CONTINUED
+        is_open = self.session.block is not None or self.session.scope.is_open
+        sign = CONTINUED if is_open else SIGN
         return FormattedText([("class:prompt", sign)])
 
     def stop(self) -> None:

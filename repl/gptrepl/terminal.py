@@ -59,6 +59,8 @@ class Shell:
         self.interrupts.stop_reading = self.reader.stop
         self.session.console = self
         self.session.confirm = self.confirm
+        if self.session.startup and not self.evaluate(""):
+            return self.interrupts.status or 0
         while self.interrupts.status is None:
             try:
                 line = self.reader.read()
