@@ -33,7 +33,7 @@ ORDER = [
     ],
     ["receipts", "records", "log", "recording"],
     ["offers", "command", "commands"],
-    ["catalogue", "builtins", "editing", "expectations", "script_commands", "profile_commands"],
+    ["catalogue", "skeleton", "builtins", "editing", "expectations", "script_commands", "profile_commands"],
     ["script", "jsonlines"],
     [
         "keyboard",

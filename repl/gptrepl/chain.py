@@ -250,7 +250,11 @@ def read(name: str, text: str) -> dict[str, str]:
     A sampler with one field takes all of *text* for it. With several, a value with spaces stands
     in double quotes.
     """
-    fields = list(knobs(name))
+    return assign(name, list(knobs(name)), text)
+
+
+def assign(name: str, fields: Sequence[str], text: str) -> dict[str, str]:
+    """Return the values that *text* gives the *fields* of the sampler called *name*."""
     if len(fields) == 1:
         return {fields[0]: text.strip()}
     given: dict[str, str] = {}
@@ -258,7 +262,9 @@ def read(name: str, text: str) -> dict[str, str]:
         key, sign, value = word.partition("=") if not word.startswith('"') else (word, "", "")
         if not sign and place >= len(fields):
             raise GptreplError(f"{name} takes at most {len(fields)} values: {', '.join(fields)}")
-        field, value = (proper_field(name, key, fields), value) if sign else (fields[place], word)
+        field, value = (
+            (proper_field(name, key, list(fields)), value) if sign else (fields[place], word)
+        )
         if field in given:
             raise GptreplError(f"{name} {field} is given twice")
         given[field] = unquoted(value)

@@ -18,6 +18,7 @@ from .. import __version__
 SUBCOMMANDS = {
     "sample": "what sample.py of nanoGPT does, with all its options",
     "plugins": "the plugins that are installed, and what is wrong with them",
+    "plugin": "write a plugin of your own, or check one",
 }
 """Each is a module of this package with a function `command` that returns a click command."""
 DISABLE = "leave out the plugin NAME, or KIND:NAME; may repeat"
