@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol, TypeVar
 
+from .events import Ending as Ending
+from .events import Event as Event
+from .events import Failure as Failure
+from .events import Notice as Notice
+from .events import Progress as Progress
+from .events import SampleEnded as SampleEnded
+from .events import SampleStarted as SampleStarted
+from .events import Table as Table
+from .events import Token as Token
+from .knobs import Choices as Choices
+from .knobs import Knob as Knob
+from .knobs import knob as knob
+
 if TYPE_CHECKING:
     from torch import Tensor
-
-T = TypeVar("T")
 
 Stage = Literal["penalty", "temperature", "truncation", "selection"]
 """Where a sampler stands in the default chain: the stages run in this order."""
@@ -169,55 +179,6 @@ class Loader(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Knob:
-    """What is known of one field besides its type and its default; None: no such limit."""
-
-    help: str = ""
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-    pattern: str | None = None
-    form: str = ""
-    aliases: tuple[str, ...] = ()
-
-
-def knob(
-    default: T,
-    *,
-    help: str,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    pattern: str | None = None,
-    form: str = "",
-    aliases: tuple[str, ...] = (),
-) -> T:
-    """Declare a dataclass field that a user can turn: its default, its range and a line of help.
-
-    The range reads as in mathematics: *ge* is >=, *gt* is >, *le* is <=, *lt* is <. The type
-    is the field's annotation: int, float, bool, str, a Literal, or a union of them. A text may
-    have a *pattern* (a regular expression for all of it), which *form* says in words.
-    """
-    limits = Knob(help, ge, gt, le, lt, pattern, form, aliases)
-    declared: T = dataclasses.field(default=default, metadata={"knob": limits})
-    return declared
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What Tab offers for an argument: `name: Annotated[str, Choices(known_names)]`.
-
-    *offer* takes the session and returns the choices, or their one-line helps by choice; with
-    *paths* the files and folders are offered too.
-    """
-
-    offer: Callable[[Any], Iterable[str] | Mapping[str, str]]
-    paths: bool = False
-
-
 class Console(Protocol):
     """The terminal a command may borrow: `session.console`, None where there is none."""
 
@@ -227,6 +188,48 @@ class Console(Protocol):
 
     def copy(self, text: str) -> None:
         """Ask the terminal to put *text* on the clipboard; it does not say whether it did."""
+        ...
+
+
+class Session(Protocol):
+    """What a command may use of the session it runs in. It changes it by `apply` alone.
+
+    `settings.but("typed", temperature=0.7)` makes other settings; they are frozen.
+    """
+
+    @property
+    def settings(self) -> Any:
+        """Every value it is under; the fields are those that `:show` lists."""
+        ...
+
+    @property
+    def samples(self) -> Sequence[Any]:
+        """The last samples: each has a `text`, a `prompt`, its `tokens` and its `seed`."""
+        ...
+
+    @property
+    def model(self) -> Model:
+        """The model; it is loaded first if it is not in memory yet."""
+        ...
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The model's tokenizer; both are loaded first if they are not in memory yet."""
+        ...
+
+    @property
+    def console(self) -> Console | None:
+        """The terminal, where there is one."""
+        ...
+
+    def apply(self, settings: Any) -> Iterator[Event]:
+        """Adopt *settings*, or raise GptreplError; it has happened when the events are over."""
+        ...
+
+    def stream(
+        self, prompt: str | Sequence[str] | None = None, n: int | None = None, **changes: Any
+    ) -> Iterator[Event]:
+        """Yield the events of *n* samples of *prompt*; *changes* hold for them alone."""
         ...
 
 
@@ -248,99 +251,6 @@ def command(*aliases: str, verbs: Mapping[str, Callable[..., Any]] = {}) -> Call
 
     return mark
 
-
-# --- what a session says ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SampleStarted:
-    """A sample begins; its text starts with the prompt.
-
-    *known* characters of the prompt were shown before, where a sample goes on with another.
-    """
-
-    index: int
-    prompt: str
-    seed: int
-    known: int = 0
-
-
-@dataclass(frozen=True)
-class Token:
-    """One token was drawn.
-
-    *text* is what it completes: empty while a character is split over tokens. *logprob* is
-    the natural logarithm of the probability the model gave it, before the chain. Where the front
-    end asked, *entropy* is that of all its probabilities, in bits, and *candidates* is how many
-    tokens the chain left to draw from.
-    """
-
-    index: int
-    token: int
-    text: str
-    logprob: float
-    entropy: float | None = None
-    candidates: int | None = None
-
-
-Ending = Literal["length", "stop", "interrupted", "failed"]
-"""Why a sample ended: it is as long as asked for, it came to a stop string or to the end of the
-text, the user stopped it, an error cut it short."""
-
-
-@dataclass(frozen=True)
-class SampleEnded:
-    """A sample is over. *text* is all of it, prompt included; *tail* what no Token gave.
-
-    *tokens* counts the new ones, *context* the ids the model can see of *block_size* (None: no
-    limit); *seconds* is the time since the samples began.
-    """
-
-    index: int
-    text: str
-    tail: str
-    tokens: int
-    seconds: float
-    seed: int
-    context: int
-    block_size: int | None
-    ending: Ending
-
-
-@dataclass(frozen=True)
-class Notice:
-    """One line for the user. A warning is worth reading even when nothing else is shown."""
-
-    text: str
-    warning: bool = False
-
-
-@dataclass(frozen=True)
-class Failure(Notice):
-    """An error after which the lines of a script go on, as `:on-error continue` asks."""
-
-    status: int = 1
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under column names; the front end lays them out."""
-
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    title: str = ""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Long work goes on: *done* of *total* (None: unknown); it is over when they are equal."""
-
-    what: str
-    done: int
-    total: int | None = None
-
-
-Event = SampleStarted | Token | SampleEnded | Notice | Table | Progress
 
 Changes = Mapping[str, Any]
 """Values by setting or sampler name, as typed, read from a profile or given in Python."""

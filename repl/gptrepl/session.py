@@ -234,9 +234,7 @@ class Session:
             starts += [Start(prompt, ids, seed) for seed in seeds]
         return starts
 
-    def _samples(
-        self, loaded: Loaded, settings: Settings, starts: Sequence[Start]
-    ) -> list[Sample]:
+    def _samples(self, loaded: Loaded, settings: Settings, starts: Sequence[Start]) -> list[Sample]:
         ends = stops.ends_of(loaded.tokenizer) if settings.stop_at_end else ()
         return [
             Sample(index, start, loaded, settings.stop, ends) for index, start in enumerate(starts)

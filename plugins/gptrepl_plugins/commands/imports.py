@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from gptrepl.api import Choices, Event, GptreplError, Notice
+from gptrepl.api import Choices, Event, GptreplError, Notice, Session
 from gptrepl_plugins.commands import generation_config, llama_cpp, ollama
 from gptrepl_plugins.commands.translation import Translation
 
@@ -19,7 +19,7 @@ CONFIG = "generation_config.json"
 Source = Annotated[str, Choices(lambda _session: TOOLS, paths=True)]
 
 
-def import_(session: Any, source: Source, text: str = "") -> Iterator[Event]:
+def import_(session: Session, source: Source, text: str = "") -> Iterator[Event]:
     """Take over the sampling settings of another tool, so that the distribution is the same.
 
     SOURCE is llama.cpp with its flags as TEXT, ollama with PARAMETER lines or a Modelfile as
