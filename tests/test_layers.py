@@ -25,6 +25,7 @@ ORDER = [
         "preload",
         "loading",
         "samples",
+        "writing",
         "session",
         "clipboard",
         "turns",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol, TypeVar
@@ -58,9 +58,15 @@ Text = NewType("Text", str)
 class Model(Protocol):
     """A language model, seen as one pure function of token ids.
 
-    It may have `recommended`, a mapping: the sampling that its makers advise, by the names of
-    settings and samplers. It may have `replay_build(generator)`, which makes the draws from a CPU generator that
-    building it makes in nanoGPT's sample.py before the first token is drawn.
+    Optional attributes:
+
+    - `recommended: Mapping[str, Any]`: the sampling that its makers advise, by the names of
+      settings and samplers; `:profile model` applies it;
+    - `replay_build(generator)`: makes the draws from a CPU generator that building it makes in
+      nanoGPT's sample.py before the first token is drawn;
+    - `complete(request)` and `idle(request)`: it samples by itself, as a `Writer` does;
+    - `place: str`: where it runs, in words, if that is not a device of this machine;
+    - `siblings: Iterable[str]`: the sources of other models at the same place.
     """
 
     @property
@@ -108,6 +114,42 @@ class Tokenizer(Protocol):
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes of one id. Joined, and decoded as UTF-8, they give the text."""
+        ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a `Writer` is asked for: a text that goes on behind *prompt*.
+
+    In a chat *messages* are the conversation, each with its role and its content; then the next
+    turn of the assistant is wanted. *samplers* are those that are on, in the order of the chain.
+    """
+
+    prompt: str
+    max_new_tokens: int
+    seed: int
+    samplers: Mapping[str, Sampler]
+    stop: tuple[str, ...] = ()
+    stop_at_end: bool = False
+    messages: tuple[Mapping[str, str], ...] = ()
+
+
+class Writer(Protocol):
+    """A model that samples by itself and gives its text: one that runs behind a server.
+
+    It is a `Model` whose `logits` raises GptreplError, with these methods besides. Its tokenizer
+    gives an id to each piece of text that comes along; such ids mean nothing to the model.
+    """
+
+    def complete(self, request: Request) -> Generator[tuple[int, float], None, Ending]:
+        """Yield (id, logprob) as the text comes, nan where it is not told; return why it ended.
+
+        It is closed where the text is cut short. Raises GptreplError in one line.
+        """
+        ...
+
+    def idle(self, request: Request) -> Mapping[str, str]:
+        """Return why each setting or sampler that it cannot honour has no effect, by name."""
         ...
 
 

@@ -11,6 +11,7 @@ from . import chain as chains
 from .api import Choices, Event, GptreplError, Notice, Table, Text, command
 from .command import first_line
 from .commands import find, known, split
+from .loading import Loaded
 from .prompts import read_prompt
 from .session import Session
 from .settings import FIELDS, OF_MODEL, Settings, known_names, proper
@@ -39,13 +40,20 @@ def load(session: Session, source: Source | None = None) -> Iterator[Event]:
     """
     if source is None:
         loaded = session.loaded
-        state = f"on {loaded.device} in {loaded.dtype}" if loaded else "is not loaded yet"
-        yield Notice(f"{session.source} {state}")
+        yield Notice(f"{session.source} {place_of(loaded)}")
         return
     source, tokenizer = with_tokenizer(source)
     changed = session.settings.but("typed", model=source, tokenizer=tokenizer)
     yield from session.apply(changed, reload=True)
     yield Notice(f"loaded {session.source}")
+
+
+def place_of(loaded: Loaded | None) -> str:
+    """Return where a model runs, in words."""
+    if loaded is None:
+        return "is not loaded yet"
+    place: str = getattr(loaded.model, "place", f"on {loaded.device} in {loaded.dtype}")
+    return place
 
 
 def with_tokenizer(source: str) -> tuple[str, str]:
@@ -58,12 +66,14 @@ def with_tokenizer(source: str) -> tuple[str, str]:
 
 
 def models(session: Session) -> Iterator[Event]:
-    """List the models that can be loaded by name: known ones, checkpoints here, downloads."""
+    """List the models that can be loaded by name: known ones, checkpoints here, downloads.
+
+    Where the model is at a server, the others of that server are listed too.
+    """
     here = session.source.rstrip("/")
-    shown = [
-        ("*" if name.rstrip("/") == here else "", name, help)
-        for name, help in offers.sources().items()
-    ]
+    siblings = getattr(session.loaded.model, "siblings", ()) if session.loaded else ()
+    found = {**offers.sources(), **dict.fromkeys(siblings, "at the server")}
+    shown = [("*" if name.rstrip("/") == here else "", name, help) for name, help in found.items()]
     yield Table(("", "source", "what it is"), tuple(shown), "models")
 
 

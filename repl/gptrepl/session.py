@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from . import chain, stops
+from . import chain, stops, writing
 from .api import Console, Event, GptreplError, Notice, Token
 from .document import Line
 from .loading import Loaded, Loading, source_of
@@ -194,6 +194,11 @@ class Session:
         self, generation: Generation, generators: Iterator[torch.Generator] | None
     ) -> Generator[Event]:
         in_order = InOrder()
+        if writing.writer_of(generation.loaded) is not None:
+            if generators is not None:
+                raise GptreplError("a server draws by itself: it cannot follow one stream of draws")
+            yield from writing.write(generation, in_order)
+            return
         for first in range(0, len(generation.samples), BATCH):
             batch = generation.samples[first : first + BATCH]
             rows = [
@@ -247,6 +252,7 @@ class Session:
         remarks = chain.idle(settings.active, loaded.model.vocab_size, settings.origin)
         remarks += chain.waiting(settings.samplers)
         remarks += stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
+        remarks += writing.remarks(loaded, settings, samples[0])
         alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
         greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
         if greedy and settings.origin("seed") in ("command line", "typed"):

@@ -1,0 +1,90 @@
+"""Samples that a model elsewhere writes: one request after the other, text instead of logits."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import cast
+
+from .api import Ending, Event, GptreplError, Request, Writer
+from .loading import Loaded
+from .samples import Generation, InOrder, Sample
+from .settings import Settings
+
+LOCAL = ("device", "dtype", "activation", "device_map")
+"""The settings of a model that runs here."""
+
+
+def writer_of(loaded: Loaded) -> Writer | None:
+    """Return the model if it samples by itself."""
+    return cast("Writer", loaded.model) if hasattr(loaded.model, "complete") else None
+
+
+def request_of(settings: Settings, sample: Sample) -> Request:
+    """Return what a writer is asked for to draw *sample*."""
+    return Request(
+        prompt=sample.prompt,
+        max_new_tokens=settings.max_new_tokens,
+        seed=sample.seed,
+        samplers=dict(settings.active),
+        stop=settings.stop,
+        stop_at_end=settings.stop_at_end,
+    )
+
+
+def write(generation: Generation, in_order: InOrder) -> Generator[Event]:
+    """Yield the events of the samples of *generation*, each as it is written.
+
+    An interrupt or an error ends the sample in hand with what it has, and is raised after that;
+    those behind it do not begin.
+    """
+    for sample in generation.samples:
+        stopped: BaseException | None = None
+        try:
+            yield from in_order.put(sample.start())
+            ending = yield from pieces(generation, sample, in_order)
+        except KeyboardInterrupt as interrupt:
+            stopped, ending = interrupt, "interrupted"
+        except GptreplError as error:
+            stopped, ending = error, "failed"
+        yield from in_order.put(sample.end(ending, generation.seconds))
+        if stopped is not None:
+            raise stopped
+
+
+def pieces(
+    generation: Generation, sample: Sample, in_order: InOrder
+) -> Generator[Event, None, Ending]:
+    """Yield the events of what comes behind the prompt of *sample*; return why it ended."""
+    writer = writer_of(generation.loaded)
+    request = request_of(generation.settings, sample)
+    if writer is None or not request.max_new_tokens:
+        return "length"
+    coming = writer.complete(request)
+    try:
+        while True:
+            try:
+                token, logprob = next(coming)
+            except StopIteration as end:
+                ending: Ending = end.value
+                return ending
+            event = sample.add(token, logprob)
+            generation.drawn()
+            yield from in_order.put(event)
+            if sample.has_stopped:
+                return "stop"
+    finally:
+        coming.close()
+
+
+def remarks(loaded: Loaded, settings: Settings, sample: Sample) -> Iterator[str]:
+    """Yield a line for each setting that the writer of *loaded* cannot honour."""
+    writer = writer_of(loaded)
+    if writer is None:
+        return
+    for name, reason in writer.idle(request_of(settings, sample)).items():
+        yield f"{name} {settings.value(name)} has no effect: {reason}"
+    if settings.chain:
+        yield "chain has no effect: the order of the samplers is the server's own"
+    for name in LOCAL:
+        if settings.origin(name) in ("command line", "typed"):
+            yield f"{name} {settings.value(name)} has no effect: the model does not run here"
