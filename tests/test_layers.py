@@ -34,7 +34,15 @@ ORDER = [
     ],
     ["receipts", "records", "log", "recording"],
     ["offers", "command", "commands"],
-    ["catalogue", "skeleton", "builtins", "editing", "expectations", "script_commands", "profile_commands"],
+    [
+        "catalogue",
+        "skeleton",
+        "builtins",
+        "editing",
+        "expectations",
+        "script_commands",
+        "profile_commands",
+    ],
     ["script", "jsonlines"],
     [
         "keyboard",
@@ -107,7 +115,15 @@ def test_plugins_know_nothing_of_the_core_but_its_api(path):
 
 
 ROOMS = {
-    "prompt_toolkit": {"prompt", "appearance", "completion", "history", "keys", "screen", "suggestion"},
+    "prompt_toolkit": {
+        "prompt",
+        "appearance",
+        "completion",
+        "history",
+        "keys",
+        "screen",
+        "suggestion",
+    },
     "yaml": {"document"},
     "click": set(),  # in the rooms of cli alone
     "rich": {"screen"},

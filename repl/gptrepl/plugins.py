@@ -28,7 +28,7 @@ faults: dict[tuple[Kind, str], str] = {}
 """What the plugins did wrong when they ran, the last of each, by kind and name."""
 _disabled: set[tuple[Kind, str]] = set()
 _importing = RLock()
-"""Held while a plugin is imported: what it prints is caught for all of the program."""
+"""Held while a plugin of others is imported."""
 
 
 # --- which there are ----------------------------------------------------------------------------
@@ -125,14 +125,22 @@ class Outcome:
 @cache
 def outcome(kind: Kind, name: str) -> Outcome:
     """Import one plugin that is in force; whatever it does wrong is in the outcome."""
+    entry = installed(kind)[name]
     printed = io.StringIO()
-    with _importing, contextlib.redirect_stdout(printed):
+    with contextlib.nullcontext() if is_own(entry) else hushed(printed):
         try:
-            plugin = installed(kind)[name].load()
+            plugin = entry.load()
             fault = misfit(kind, plugin)
         except (Exception, SystemExit) as error:
             plugin, fault = None, reason(error)
     return Outcome(plugin, fault, printed.getvalue())
+
+
+@contextlib.contextmanager
+def hushed(printed: io.StringIO) -> Iterator[None]:
+    """Catch what is printed within; for all of the program, so one thread at a time."""
+    with _importing, contextlib.redirect_stdout(printed):
+        yield
 
 
 def load(kind: Kind, name: str) -> Any:

@@ -72,6 +72,7 @@ def new(name: str, kind: str, into: str) -> int:
 
 def check(names: Sequence[str], given: str | None) -> int:
     """Check each plugin and return the exit status."""
+    from ..conformance import Result, speed
     from ..conformance import check as conform
 
     try:
@@ -80,20 +81,24 @@ def check(names: Sequence[str], given: str | None) -> int:
         ]
     except GptreplError as error:
         raise click.UsageError(str(error)) from None
-    failed = False
+    overview: list[tuple[str, str, str]] = []
     for kind, name in chosen:
         came = plugins.outcome(kind, name)
         entry = plugins.installed(kind)[name]
-        title = f"{kind[:-1]} {name} of {plugins.origin(entry)}"
-        if came.fault:
-            click.echo(f"{title} does not load: {came.fault}")
-            failed = True
-            continue
         results = conform(kind, came.plugin, given, timed=True)
-        failed = failed or any(result.state == "fails" for result in results)
+        if came.fault:
+            results = [Result("it loads", "fails", came.fault)]
         rows = tuple((result.state, result.what, result.detail) for result in results)
-        click.echo(f"{title}\n{plain(Table(COLUMNS, rows))}\n")
-    return FAILED if failed else OK
+        origin = plugins.origin(entry)
+        click.echo(f"{kind[:-1]} {name} of {origin}\n{plain(Table(COLUMNS, rows))}\n")
+        fails = any(result.state == "fails" for result in results)
+        overview.append((name, "fails" if fails else results[-1].state, results[-1].detail))
+    if not names:
+        chain = speed.of_default_chain()
+        overview.append(("the default chain", chain.state, chain.detail))
+    if len(overview) > 1:
+        click.echo(plain(Table(("plugin", "state", "time for a token"), tuple(overview))))
+    return FAILED if any(state == "fails" for _, state, _ in overview) else OK
 
 
 def meant(written: str) -> tuple[Kind, str]:

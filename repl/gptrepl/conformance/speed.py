@@ -17,6 +17,8 @@ from .. import chain
 from .result import Result
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from ..api import Tokenizer
 
 SIZE = 50_257
@@ -33,12 +35,9 @@ def of(samplers: Sequence[Any], tokenizer: Tokenizer) -> Result:
     """Return how long the slowest of some settings takes for a token."""
     import torch
 
-    generator = torch.Generator().manual_seed(5)
-    logits = torch.randn(SIZE, generator=generator) * 3
-    ids = torch.randint(0, SIZE, (ROW,), generator=generator).tolist()
+    logits, ids = row()
     times: dict[float, str] = {}
     with one_thread(), torch.inference_mode():
-        token = token_seconds()
         for sampler in samplers:
             bind = getattr(sampler, "bind", None)
             begun = bind(tokenizer, ROW) if bind else sampler
@@ -46,12 +45,49 @@ def of(samplers: Sequence[Any], tokenizer: Tokenizer) -> Result:
             begun = begin(torch.Generator().manual_seed(7)) if begin else begun
             times[median(partial(begun, logits, ids))] = chain.written(sampler)
     slowest = max(times)
-    share = slowest / token
+    return judged(slowest, f", slowest with {times[slowest]}")
+
+
+def of_default_chain() -> Result:
+    """Return how long the chain takes that is on from the start, the draw of the id included."""
+    import torch
+
+    from ..draw import draw
+    from ..settings import Settings
+
+    logits, ids = row()
+    active = Settings().active
+    generator = torch.Generator().manual_seed(7)
+
+    def step() -> int:
+        left = logits
+        for _, sampler in active:
+            left = sampler(left, ids)
+        return draw(left, generator)
+
+    with one_thread(), torch.inference_mode():
+        return judged(median(step), f", {', '.join(name for name, _ in active)} and the draw")
+
+
+def judged(seconds: float, more: str) -> Result:
+    """Return a time as a share of a token."""
+    with one_thread():
+        token = token_seconds()
+    share = seconds / token
     detail = (
-        f"{slowest * 1e3:.2f} ms at {SIZE:,} ids, {share:.1%} of a token of GPT-2 "
-        f"({token * 1e3:.0f} ms here), slowest with {times[slowest]}"
+        f"{seconds * 1e3:.2f} ms at {SIZE:,} ids, {share:.1%} of a token of GPT-2 "
+        f"({token * 1e3:.0f} ms here){more}"
     )
     return Result("it is quick", "ok" if share <= LIMIT else "slow", detail)
+
+
+def row() -> tuple[Tensor, list[int]]:
+    """Return usual logits and the ids before them."""
+    import torch
+
+    generator = torch.Generator().manual_seed(5)
+    logits = torch.randn(SIZE, generator=generator) * 3
+    return logits, torch.randint(0, SIZE, (ROW,), generator=generator).tolist()
 
 
 @cache
