@@ -7,7 +7,7 @@ import io
 import pytest
 
 from gptrepl.api import Notice, Progress, SampleEnded, SampleStarted, Table, Token
-from gptrepl.screen import Screen, cut, harmless
+from gptrepl.screen import Screen, cut, harmless, wrapped
 from shells import Terminal, spelling
 
 
@@ -99,3 +99,12 @@ def test_an_ended_sample_leaves_the_cursor_at_the_start_of_a_line():
     view.show(Notice("x"))
     view.interrupted()
     assert view.out.getvalue().endswith("x\ninterrupted\n")
+
+
+def test_notices_are_broken_between_words():
+    view = screen(looks={})
+    view.show(Notice("a line that is longer than the window\n  kept  as it is\n\nx"))
+    assert view.out.getvalue() == "a line that is\nlonger than the\nwindow\n  kept  as it is\n\nx\n"
+    assert wrapped("漢漢漢 漢漢漢", 10) == "漢漢漢\n漢漢漢"
+    assert wrapped("one two ", 20) == "one two "
+    assert wrapped("a" * 30, 20) == "a" * 30

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
@@ -23,6 +24,7 @@ OVERRIDES = {code: f"<{code:04x}>" for code in (*range(0x202A, 0x202F), *range(0
 HARMLESS = CONTROLS | HIGH_CONTROLS | OVERRIDES
 START_OVER = "\r\x1b[K"
 BAR = 20
+WORD = re.compile(r"\s*\S+|\s+$")
 
 
 def harmless(text: str) -> str:
@@ -78,7 +80,8 @@ class Screen:
                 self._write(event.tail)
                 self.say(summary(event), "summary")
             case Notice():
-                self.say(event.text, "warning" if event.warning else "")
+                text = wrapped(harmless(event.text), self.width())
+                self.say(text, "warning" if event.warning else "")
             case Table():
                 self.settle()
                 self._put(self.drawn(event))
@@ -176,6 +179,21 @@ def cut(text: str, width: int) -> str:
     while text and get_cwidth(text) > width:
         text = text[:-1]
     return text
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return *text* with its lines broken between words, where they do not fit into *width*."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        row = ""
+        for word in WORD.findall(line):
+            if row and get_cwidth(row + word) > width:
+                lines.append(row)
+                row = word.lstrip()
+            else:
+                row += word
+        lines.append(row)
+    return "\n".join(lines)
 
 
 def draw(table: Table, width: int, *, colour: bool) -> str:
