@@ -42,16 +42,27 @@ class Window:
         for _ in range(PATIENCE * 20):
             if condition(self.lines):
                 return self.lines
-            try:
-                data = self.child.read_nonblocking(65536, timeout=0.05)
-            except pexpect.TIMEOUT:
-                continue
-            self.raw += data
-            self.stream.feed(data)
+            self.read(0.05)
         raise AssertionError("\n".join(["never on the screen; it shows:", *self.lines]))
 
+    def read(self, timeout=0):
+        try:
+            data = self.child.read_nonblocking(65536, timeout=timeout)
+        except pexpect.TIMEOUT:
+            return
+        self.raw += data
+        self.stream.feed(data)
+
     def type(self, keys):
-        self.child.send(keys)
+        while keys:  # the other side has to read between two pieces
+            self.child.send(keys[:1000])
+            keys = keys[1000:]
+            if keys:
+                self.read()
+
+    def resize(self, columns, rows):
+        self.screen.resize(rows, columns)
+        self.child.setwinsize(rows, columns)
 
     def end(self):
         """Return the exit status."""
@@ -128,22 +139,46 @@ def test_a_session_in_a_window(open_window, tmp_path):
     assert "+ROMEO:" in (tmp_path / ".local/state/gptrepl/history").read_text()
 
 
-def test_a_killed_shell_leaves_a_sane_terminal(open_window):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_killed_shell_leaves_a_sane_terminal(open_window, number):
     window = open_window(80, 24)
     before = termios.tcgetattr(window.child.child_fd)
     window.wait(lambda lines: lines[:1] == [">"])
     assert termios.tcgetattr(window.child.child_fd)[3] != before[3]
-    window.child.kill(signal.SIGTERM)
-    assert window.end() == 143
+    window.child.kill(number)
+    assert window.end() == 128 + number
     assert window.raw.count(b"\x1b[?2004l") == window.raw.count(b"\x1b[?2004h") == 1
     assert window.attributes[3] == before[3]
+
+
+def test_a_wide_window_a_long_paste_and_a_resize(open_window):
+    window = open_window(200, 50, "--max-new-tokens", "3000")
+    window.wait(lambda lines: lines[:1] == [">"])
+    text = "".join(f"{word} line of the text\n" for word in ("one", "two") * 2500)  # 105 kB
+    window.type(f"\x1b[200~{text}:quit\x1b[201~")
+    window.wait(lambda lines: ". :quit" in lines)
+    window.type("\r")
+    window.wait(lambda lines: lines[-1].endswith("Ctrl-C stops"))
+    window.resize(60, 20)
+    window.wait(lambda lines: " tokens/s  entropy " in lines[-1] and len(lines[-1]) < 60)
+    window.type(CTRL_C)
+    window.wait(lambda lines: lines[-2] == ">")
+    window.type("\x1b[A")  # the whole paste is one entry
+    window.wait(lambda lines: ". :quit" in lines)
+    window.type(CTRL_C + "ROMEO:\r")
+    window.wait(lambda lines: lines[-1].startswith("2"))  # that many tokens, at least
+    window.child.kill(signal.SIGTERM)  # what has been drawn is closed as if by Ctrl-C
+    assert window.end() == 143
+    assert " tokens, " in "".join(window.lines[-2:])
+    assert not has("2")(window.lines[-1:])
+    assert window.attributes[3] & termios.ECHO
 
 
 def test_a_small_window_that_is_left_while_the_model_loads(open_window):
     window = open_window(20, 10)
     window.wait(lambda lines: lines == [">", "loading shakespeare"])
     window.type(":temp\r")
-    window.wait(lambda lines: lines[:4] == ["> :temp", "temperature 0.8 (def", "ault)", ">"])
+    window.wait(lambda lines: lines[:4] == ["> :temp", "temperature 0.8", "(default)", ">"])
     window.type(":he")
     assert window.wait(has(" help"))[-1].startswith("loading")
     window.type(CTRL_C)
