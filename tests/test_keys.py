@@ -33,6 +33,11 @@ def test_f1_helps_with_the_command_that_is_typed():
     assert shell.lines[1].startswith(":temperature [")
 
 
+def test_the_toolbar_names_the_keys_where_there_is_room():
+    assert "F1 help  F2 hide" in Terminal(spelling("!"), columns=100).type(CTRL_D).out.getvalue()
+    assert "F1 help" not in Terminal(spelling("!"), columns=50).type(CTRL_D).out.getvalue()
+
+
 def test_f2_hides_the_toolbar_and_shows_it():
     assert Terminal(spelling("!")).type(f"\x1bOQ{CTRL_D}").session.settings.toolbar is False
     shell = Terminal(spelling("!", toolbar=False))

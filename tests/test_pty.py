@@ -117,7 +117,7 @@ def test_a_session_in_a_window(open_window, tmp_path):
     lines = window.wait(closed)
     assert lines[-3].startswith("interrupted, ")
     assert re.fullmatch(
-        r"shakespeare  context \d+/256  temperature 0.7  top_k 200  seed 1337", lines[-1]
+        r"shakespeare  context \d+/256  temperature 0.7  top_k 200  seed 1337 *", lines[-1]
     )
 
     window.type(":tokens 300\rROMEO:\r")

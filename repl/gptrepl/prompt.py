@@ -21,13 +21,14 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import DynamicStyle, Style
+from prompt_toolkit.utils import get_cwidth
 
 from . import toolbar
 from .api import GptreplError
 from .appearance import StrangeLexer, style
 from .completion import LineCompleter, is_command
 from .draft import Draft
-from .keys import bindings
+from .keys import LEGEND, bindings
 from .looks import UNCOLOURED, looks
 from .session import Session
 from .suggestion import Suggester
@@ -163,7 +164,13 @@ class Prompt:
         mode = (
             f"normal{toolbar.GAP}" if self._shell.editing_mode is EditingMode.VI and normal else ""
         )
-        return FormattedText([("", mode + text)])
+        return FormattedText([("", self._with_legend(mode + text))])
+
+    def _with_legend(self, text: str) -> str:
+        """Return *text* with the function keys at its right end, if there is room."""
+        room = self._shell.app.output.get_size().columns - get_cwidth(text)
+        fits = room > len(LEGEND) + len(toolbar.GAP)
+        return f"{text}{' ' * (room - len(LEGEND) - 1)}{LEGEND}" if fits else text
 
 
 def continuation(_width: int, _line: int, wrapped: int) -> str:
