@@ -277,6 +277,20 @@ def test_a_tokenizer_or_loader_that_fails_is_named(broken, changes, said):
     assert said in str(failed.value)
 
 
+@pytest.mark.parametrize(
+    ("source", "said", "tokens"),
+    [("odd:late", "fails: TypeError: ", 2), ("odd:mute", "fails: KeyError: ", 1)],
+)
+def test_a_model_that_fails_while_sampling_is_named(broken, source, said, tokens):
+    session = Session(Settings().but(model=source, max_new_tokens=5))
+    events = []
+    with pytest.raises(GptreplError) as failed:
+        events.extend(session.stream("x"))
+    assert (events[-1].ending, events[-1].tokens) == ("failed", tokens)
+    start = "model 'odd' of gptrepl-broken 0.3 (gptrepl_broken.models:odd) "
+    assert str(failed.value).startswith(start + said)
+
+
 def test_a_loader_that_fails_does_not_stand_before_the_others(broken):
     session = Session(Settings().but(model="odd:nothing"))
     with pytest.raises(LoadError):

@@ -269,10 +269,11 @@ def test_an_interrupt_while_a_token_is_shown_keeps_what_was_said():
         list(stream)
 
 
-def test_an_error_in_the_middle_is_raised_when_all_is_said():
-    model = Interrupted("hello", 2, GptreplError)
+@pytest.mark.parametrize("kind", [GptreplError, ZeroDivisionError])
+def test_an_error_in_the_middle_is_raised_when_all_is_said(kind):
+    model = Interrupted("hello", 2, kind)
     events = []
-    with pytest.raises(GptreplError):
+    with pytest.raises(kind):
         events.extend(session_of(model, max_new_tokens=9).stream("x"))
     assert (events[-1].ending, events[-1].text) == ("failed", "xhe")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import traceback
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -180,6 +181,28 @@ def blame(kind: Kind, name: str, fault: str) -> GptreplError:
     """Note what a plugin did wrong while it ran, and return the error that says so."""
     faults[kind, name] = fault
     return GptreplError(f"{label(kind, name)} fails: {fault}")
+
+
+def culprit(error: Exception, loader: Any) -> GptreplError | None:
+    """Return the error that names the model or tokenizer of others in whose code *error* arose.
+
+    *loader* is the one whose model is in memory. None where it arose in nobody else's code.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    rooms = {str(frame.f_globals.get("__name__")).partition(".")[0] for frame in frames}
+    kinds: tuple[Kind, ...] = ("models", "tokenizers")
+    found = [
+        (kind, name)
+        for kind in kinds
+        for name, entry in installed(kind).items()
+        if not is_own(entry) and entry.module.partition(".")[0] in rooms
+    ]
+    if not found:
+        return None
+    loaded = [(kind, name) for kind, name in found if outcome(kind, name).plugin is loader]
+    blamed = blame(*(loaded or found)[0], reason(error))
+    blamed.__cause__ = error
+    return blamed
 
 
 @contextlib.contextmanager

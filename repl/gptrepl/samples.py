@@ -9,7 +9,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from . import chain
+from . import chain, plugins
 from .api import Ending, Event, GptreplError, Notice, SampleEnded, SampleStarted, Token
 from .loading import Loaded
 from .settings import Settings
@@ -269,6 +269,8 @@ def draw(
         stopped, ending = interrupt, "interrupted"
     except GptreplError as error:
         stopped, ending = error, "failed"
+    except Exception as error:  # whoever is at fault: what was drawn is shown and kept
+        stopped, ending = plugins.culprit(error, loaded.loader) or error, "failed"
     for sample in samples:
         if sample.index not in in_order.ended:
             yield from in_order.put(sample.end(ending, time.perf_counter() - began))

@@ -86,7 +86,7 @@ class Settings:
     stop: tuple[str, ...] = knob(
         (),
         help="texts that end a sample and are not part of it",
-        form='TEXT, off or "TEXT" "TEXT" ...',
+        form='TEXT, "TEXT" "TEXT" ... or off',
     )
     mode: Literal["complete", "story"] = knob(
         "complete", help="what a line is: a text of its own, or the next piece of one story"
