@@ -43,16 +43,30 @@ class Cache:
         self._config = config
         self._layers = [self._layer(0, 0) for _ in range(config.n_layer)]
 
-    def seat(self, rows: Sequence[list[int]]) -> list[int]:
+    def seat(self, rows: Sequence[list[int]], count: int = 1) -> list[int]:
         """Give row i the slot i; return how many ids of each row that slot already holds.
 
-        At least one id of each row is left to compute, since its logits are wanted. The rows
-        are distinct, and none is empty or longer than block_size.
+        At least the last *count* ids of each row are left to compute, since their logits are
+        wanted. The rows are distinct, and none is shorter than that or longer than block_size.
         """
-        if not self._follows(rows):
-            self._reseat(rows)
-        self._grow(max(map(len, rows), default=0))
+        if count > 1 or not self._follow(rows):
+            self._reseat(rows, count)
+        self.grow(max(map(len, rows), default=0))
         return [len(held) for held in self.rows]
+
+    def follows(self, row: list[int]) -> bool:
+        """Return whether *row* alone is what is held and one id more: a decoding step."""
+        held = self.rows[0] if len(self.rows) == 1 else None
+        return held is not None and len(row) == len(held) + 1 and row[:-1] == held
+
+    def add(self, layer: int, place: int, kv: Tensor) -> tuple[Tensor, Tensor]:
+        """Store keys and values, (1, 2 * n_embd), of the only row at *place*.
+
+        Return all of its keys and values as far as that, each (1, head, place + 1, size).
+        """
+        held = self._layers[layer]
+        held.both.select(1, place).copy_(kv)
+        return held.keys.narrow(2, 0, place + 1), held.values.narrow(2, 0, place + 1)
 
     def keep(self, rows: Sequence[list[int]]) -> None:
         """Note that every slot now holds its whole row."""
@@ -75,16 +89,16 @@ class Cache:
         heads = both.view(slots, places, 2, head, width // head).transpose(1, 3)
         return _Layer(both, heads[:, :, 0], heads[:, :, 1])
 
-    def _follows(self, rows: Sequence[list[int]]) -> bool:
+    def _follow(self, rows: Sequence[list[int]]) -> bool:
         """Whether each row is what its slot holds and one id more: a decoding step."""
         return len(rows) == len(self.rows) and all(
             len(row) == len(held) + 1 and row[:-1] == held
             for row, held in zip(rows, self.rows, strict=True)
         )
 
-    def _reseat(self, rows: Sequence[list[int]]) -> None:
+    def _reseat(self, rows: Sequence[list[int]], count: int) -> None:
         """Bring to slot i the longest prefix of row i that any slot holds."""
-        found = [find(self.rows, row) for row in rows]
+        found = [find(self.rows, row, count) for row in rows]
         slots = [slot for slot, _ in found]
         if slots != list(range(len(self.rows))):
             self._move(slots, max((length for _, length in found), default=0))
@@ -100,8 +114,10 @@ class Cache:
                 moved.both[:, :length] = layer.both[index, :length]
             self._layers[number] = moved
 
-    def _grow(self, length: int) -> None:
+    def grow(self, length: int) -> None:
         """Make room for rows of *length* ids."""
+        if self._layers[-1].both.shape[1] >= length:
+            return
         for number, layer in enumerate(self._layers):
             slots, places, _ = layer.both.shape
             if places < length:
@@ -117,20 +133,28 @@ class Cache:
         return min(places, self._config.block_size)
 
 
-def find(held: Sequence[list[int]], row: list[int]) -> tuple[int, int]:
-    """Return (number, length) of the longest prefix of *row* among *held*, its last id left out."""
+def find(held: Sequence[list[int]], row: list[int], count: int = 1) -> tuple[int, int]:
+    """Return (number, length) of the longest prefix of *row* among *held*.
+
+    The last *count* ids of it are left out.
+    """
     best, longest = 0, 0
     for number, one in enumerate(held):
-        length = min(_shared(one, row), len(row) - 1)
+        length = min(_shared(one, row), len(row) - count)
         if length > longest:
             best, longest = number, length
     return best, longest
 
 
 def _shared(one: list[int], other: list[int]) -> int:
-    """Return the length of the longest common prefix."""
-    length = min(len(one), len(other))
-    if one[:length] == other[:length]:
-        return length
-    pairs = enumerate(zip(one, other, strict=False))
-    return next(at for at, (mine, yours) in pairs if mine != yours)
+    """Return the length of the longest common prefix, by halving, as lists compare quickly."""
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while high - low > 1:  # they agree up to low, and not up to high
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from gptrepl.api import GptreplError
+from gptrepl_plugins.models import kernels
 from gptrepl_plugins.models.cache import Cache, Index
+from gptrepl_plugins.models.kernels import Linear
 
 if TYPE_CHECKING:
     from torch import nn
@@ -43,11 +45,11 @@ class _Weights(NamedTuple):
     """The weights of one block, and what its attention scores are multiplied by."""
 
     ln_1: Affine
-    qkv: Affine
-    out: Affine
+    qkv: Linear
+    out: Linear
     ln_2: Affine
-    up: Affine
-    down: Affine
+    up: Linear
+    down: Linear
     scale: float | None
 
 
@@ -73,51 +75,96 @@ class Decoder:
 
     def __init__(self, model: GPT):
         """Take references to the weights as they are now, and start with an empty cache."""
-        config, body = model.config, model.transformer
-        self._wte, self._wpe = body.wte.weight, body.wpe.weight
-        self._head: Tensor = model.lm_head.weight
-        self._blocks = [_take(block) for block in body.blocks]
-        self._ln_f = _affine(body.ln_f)
+        config = model.config
+        self._model, self._config = model, config
         self._activation = ACTIVATIONS[config.activation]
         self._eps = config.layer_norm_eps
         self._n_head = config.n_head
-        self._shape = (config.n_embd,)
+        self._width, self._shape = config.n_embd, (config.n_embd,)
         self._block_size = config.block_size
-        self._config = config
         self._watched = [weight for weight in model.parameters() if not weight.is_inference()]
-        self._cache, self._version = Cache(self._wte, config), self._count()
+        self._version = -1
 
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
 
         Rows longer than the block are cropped to their last ids; equal rows are computed once.
         """
+        self._refresh()
         seen = [list(row[-self._block_size :]) for row in rows]
         if not all(seen):
             raise GptreplError("a row holds no ids: a model continues at least one")
         if len(seen) == 1:
+            row = seen[0]
+            if self._cache.follows(row):
+                return self._head_of(self._step(row))
             return self._head_of(self._last(seen))
         numbers: dict[tuple[int, ...], int] = {}
         number = [numbers.setdefault(tuple(row), len(numbers)) for row in seen]
         logits = self._head_of(self._last([list(row) for row in numbers]))
         return logits if len(numbers) == len(seen) else logits[number]
 
+    def positions(self, row: Sequence[int], count: int) -> Tensor:
+        """Return float32 logits, shape (count, vocab_size), after the last *count* prefixes of row.
+
+        The last of them is *row* itself, which is no longer than the block.
+        """
+        self._refresh()
+        rows = [list(row)]
+        (start,) = self._cache.seat(rows, count)
+        _check((rows[0][start:],), self._config.vocab_size)
+        (group,) = self._groups(rows, [start])
+        x = self._run(group, whole=True)
+        self._cache.keep(rows)
+        return self._head_of(x[-count:])
+
+    def _refresh(self) -> None:
+        """Take the weights anew if they were written to; what was computed before is void then."""
+        version = self._count()
+        if version == self._version:
+            return
+        body = self._model.transformer
+        self._wte, self._wpe = body.wte.weight, body.wpe.weight
+        self._blocks = [_take(block) for block in body.blocks]
+        self._ln_f, self._head = _affine(body.ln_f), kernels.linear(self._model.lm_head)
+        self._cache, self._version = Cache(self._wpe, self._config), version
+
     def _last(self, rows: list[list[int]]) -> Tensor:
         """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
-        version = self._count()
-        if version != self._version:
-            self._cache, self._version = Cache(self._wte, self._config), version
         known = self._cache.seat(rows)
-        _check((row[start:] for row, start in zip(rows, known, strict=True)), len(self._head))
+        new = (row[start:] for row, start in zip(rows, known, strict=True))
+        _check(new, self._config.vocab_size)
         groups = self._groups(rows, known)
         if len(groups) == 1:  # no copy
             x = self._run(groups[0])
         else:
-            x = self._wte.new_empty(len(rows), *self._shape)
+            x = self._wpe.new_empty(len(rows), *self._shape)
             for group in groups:
                 x[group.slots] = self._run(group)
         self._cache.keep(rows)
         return x
+
+    def _step(self, row: list[int]) -> Tensor:
+        """Return what leaves the last block after the one id that *row* has and the cache lacks.
+
+        It is `_run` for the case that comes once a token, with as few calls as there can be.
+        """
+        _check((row[-1:],), self._config.vocab_size)
+        place, width = len(row) - 1, self._width
+        self._cache.grow(place + 1)
+        x = self._embed(row[-1], place)
+        for number, block in enumerate(self._blocks):
+            qkv = block.qkv(self._norm(x, block.ln_1))
+            k, v = self._cache.add(number, place, qkv.narrow(1, width, 2 * width))
+            q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
+            y = F.scaled_dot_product_attention(q, k, v, scale=block.scale)
+            x = block.out.onto(y.view(1, width), x)
+            x = block.down.onto(self._activation(block.up(self._norm(x, block.ln_2))), x)
+        self._cache.keep([row])
+        return x
+
+    def _embed(self, token: int, place: int) -> Tensor:
+        return self._wte.narrow(0, token, 1) + self._wpe.narrow(0, place, 1)
 
     def _count(self) -> int:
         """Return how often the weights were written to; what was computed before is void then."""
@@ -163,33 +210,35 @@ class Decoder:
         return self._tensor(slots)
 
     def _tensor(self, values: list[int] | list[list[int]]) -> Tensor:
-        return torch.tensor(values, device=self._wte.device)
+        return torch.tensor(values, device=self._wpe.device)
 
-    def _run(self, group: _Group) -> Tensor:
-        """Return what leaves the last block at the last position of each row: (rows, n_embd)."""
+    def _run(self, group: _Group, *, whole: bool = False) -> Tensor:
+        """Return what leaves the last block at the last position of each row: (rows, n_embd).
+
+        With *whole* at every new position instead: (rows * new, n_embd).
+        """
         rows, new = group.ids.shape
-        width = self._shape[0]
+        width = self._width
         x = (F.embedding(group.ids, self._wte) + self._wpe[group.places]).view(-1, width)
         mask, causal = group.mask, group.causal
         for number, block in enumerate(self._blocks):
-            qkv = F.linear(self._norm(x, block.ln_1), *block.qkv).view(rows, new, -1)
+            qkv = block.qkv(self._norm(x, block.ln_1)).view(rows, new, -1)
             self._cache.write(number, group.at, qkv[:, :, width:])
             k, v = self._cache.read(number, group.slots, group.length)
             q = qkv.view(rows, new, 3 * self._n_head, -1)[:, :, : self._n_head].transpose(1, 2)
-            if number == len(self._blocks) - 1 and new > 1:
+            if number == len(self._blocks) - 1 and new > 1 and not whole:
                 q, x = q[:, :, -1:], x.view(rows, new, width)[:, -1]
                 mask, causal = None, False  # the last id of a row sees all of it
             y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=block.scale)
-            x = x + F.linear(y.transpose(1, 2).reshape(-1, width), *block.out)
-            up = self._activation(F.linear(self._norm(x, block.ln_2), *block.up))
-            x = x + F.linear(up, *block.down)
+            x = block.out.onto(y.transpose(1, 2).reshape(-1, width), x)
+            x = block.down.onto(self._activation(block.up(self._norm(x, block.ln_2))), x)
         return x
 
     def _norm(self, x: Tensor, affine: Affine) -> Tensor:
         return torch.layer_norm(x, self._shape, *affine, self._eps)
 
     def _head_of(self, x: Tensor) -> Tensor:
-        return F.linear(self._norm(x, self._ln_f), self._head).float()
+        return self._head(self._norm(x, self._ln_f)).float()
 
 
 def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:
@@ -203,11 +252,11 @@ def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:
 def _take(block: Block) -> _Weights:
     return _Weights(
         _affine(block.ln_1),
-        _affine(block.attn.c_attn),
-        _affine(block.attn.c_proj),
+        kernels.linear(block.attn.c_attn),
+        kernels.linear(block.attn.c_proj),
         _affine(block.ln_2),
-        _affine(block.mlp.c_fc),
-        _affine(block.mlp.c_proj),
+        kernels.linear(block.mlp.c_fc),
+        kernels.linear(block.mlp.c_proj),
         block.attn.scale,
     )
 

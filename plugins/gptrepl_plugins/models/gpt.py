@@ -188,12 +188,25 @@ class GPT(nn.Module):
 
         Raise GptreplError for an empty row and for an id outside the vocabulary.
         """
+        with torch.inference_mode():
+            return self._ready().logits(rows)
+
+    def positions(self, row: Sequence[int], count: int) -> Tensor:
+        """Return float32 logits, shape (count, vocab_size), after the last *count* prefixes of row.
+
+        The last of them is *row* itself. Raise GptreplError if it is longer than the block.
+        """
+        if not 0 < count <= len(row) <= self.block_size:
+            raise GptreplError(f"no {count} positions of {len(row)} ids in {self.block_size}")
+        with torch.inference_mode():
+            return self._ready().positions(row, count)
+
+    def _ready(self) -> Decoder:
         if self.threads is not None:
             threads.use(self.threads)
-        with torch.inference_mode():
-            if self._decoder is None:
-                self._decoder = Decoder(self)
-            return self._decoder.logits(rows)
+        if self._decoder is None:
+            self._decoder = Decoder(self)
+        return self._decoder
 
     def forward(self, idx: Tensor, targets: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Return (logits, loss) of ids (B, T), as nanoGPT: without *targets* of the last id alone.

@@ -1,0 +1,76 @@
+"""Every call of a linear layer gives what F.linear gives, and the text stays nanoGPT's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gptrepl.api import LoadOptions
+from gptrepl_plugins.models import kernels, nanogpt
+from gptrepl_plugins.models.gpt import GPT, GPTConfig
+
+
+@pytest.mark.parametrize("kind", [kernels.Plain, kernels.Transposed, kernels.OneDNN])
+@pytest.mark.parametrize("bias", [True, False])
+def test_each_call_is_the_linear_layer(kind: type[kernels.Plain], bias: bool) -> None:
+    torch.manual_seed(0)
+    weight, added = torch.randn(48, 32), torch.randn(48) if bias else None
+    call = kind(weight, added)
+    for positions in (1, 5):
+        x, residual = torch.randn(positions, 32), torch.randn(positions, 48)
+        expected = F.linear(x, weight, added)
+        torch.testing.assert_close(call(x), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            call.onto(x, residual), residual + expected, rtol=1e-4, atol=1e-4
+        )
+
+
+def test_a_torch_without_the_operator_runs_everything_plainly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing() -> Callable[..., Tensor]:
+        raise AttributeError("no such operator")
+
+    monkeypatch.setattr(kernels, "product", missing)
+    monkeypatch.setattr(kernels, "SMALL", 0)
+    monkeypatch.setattr(kernels, "_preferred", {})
+    assert type(kernels.linear(nn.Linear(8, 8))) is kernels.Plain
+
+
+def test_a_wrong_operator_is_never_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        kernels, "product", lambda: lambda x, weight, *rest: F.linear(x, weight) + 1
+    )
+    assert not kernels._race(torch.ones(8, 8))
+
+
+@pytest.mark.parametrize("kind", [kernels.Plain, kernels.OneDNN])
+def test_the_text_does_not_depend_on_the_call(
+    golden: Path, monkeypatch: pytest.MonkeyPatch, kind: type[kernels.Plain]
+) -> None:
+    monkeypatch.chdir(golden / "nanogpt_char")
+    texts = []
+    for small in (kernels.SMALL, 0):
+        monkeypatch.setattr(kernels, "SMALL", small)
+        monkeypatch.setattr(kernels, "_prefers_onednn", lambda weight: kind is kernels.OneDNN)
+        model, _ = nanogpt.load("out", LoadOptions())
+        assert isinstance(model, GPT)
+        generator = torch.Generator().manual_seed(7)
+        texts.append(model.generate(torch.tensor([[0]]), 90, 0.8, 200, generator).tolist())
+    assert texts[0] == texts[1]
+
+
+def test_logits_at_several_positions_are_those_of_each_prefix() -> None:
+    torch.manual_seed(3)
+    model = GPT(GPTConfig(16, 11, 2, 2, 8)).eval()
+    row = [1, 2, 3, 4, 5, 6, 7]
+    for held, count in (([[9, 9]], 3), ([row[:4]], 3), ([row[:3]], 1), ([row], 5), ([row, [1]], 7)):
+        expected = torch.cat([model.logits([row[: 7 - n]]) for n in reversed(range(count))])
+        model.logits(held)
+        torch.testing.assert_close(model.positions(row, count), expected, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(model.logits([row])[0], expected[-1], rtol=1e-4, atol=1e-4)
