@@ -41,6 +41,7 @@ ORDER = [
         "editing",
         "expectations",
         "script_commands",
+        "advice",
         "profile_commands",
     ],
     ["script", "jsonlines"],

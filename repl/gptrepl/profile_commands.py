@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-from . import document, offers, profiles, saving
+from . import advice, document, offers, profiles, saving
 from .api import Choices, Event, GptreplError, Notice, Table, command
 from .builtins import changes_between, differences
 from .commands import evaluate, find, finish, split
@@ -17,7 +17,9 @@ from .profiles import PLUS, Profile
 from .session import Session
 from .settings import NEVER_SAVED, Settings
 
-ProfileName = Annotated[str, Choices(lambda _session: offers.profile_names())]
+ProfileName = Annotated[
+    str, Choices(lambda session: {**offers.profile_names(), **advice.rows(session)})
+]
 NAME = re.compile(r"\w[\w.-]*")
 BLANK = "description: \n"
 
@@ -28,8 +30,8 @@ BLANK = "description: \n"
 def listed(session: Session) -> Iterator[Event]:
     """Yield the table of profiles, the one in use marked, and what was changed since."""
     used = session.settings.profile.split(PLUS)
-    known = offers.profile_names().items()
-    rows = [("*" if name in used else "", name, text) for name, text in known]
+    known = {**offers.profile_names(), **advice.rows(session)}
+    rows = [("*" if name in used else "", name, text) for name, text in sorted(known.items())]
     yield Table(("", "profile", "description"), tuple(rows), "profiles")
     unsaved = differences(session.settings.without_typed(), session.settings)
     if unsaved:
@@ -39,7 +41,7 @@ def listed(session: Session) -> Iterator[Event]:
 
 def show(session: Session, name: ProfileName | None = None) -> Iterator[Event]:
     """Show what the profile NAME sets, also by what it extends; without NAME the one in use."""
-    found = profiles.read(name or session.settings.profile)
+    found = advice.read(session, name or session.settings.profile)
     settings = Settings().under(found.name, found.changes)
     rows = [(key, settings.value(key), profiles.source_of(found, key)) for key in found.changes]
     yield Notice(f"{found.name}: {found.description or found.path}")
@@ -53,8 +55,8 @@ def show(session: Session, name: ProfileName | None = None) -> Iterator[Event]:
 def diff(session: Session, one: ProfileName, other: ProfileName | None = None) -> Iterator[Event]:
     """Show what is different under the profiles ONE and OTHER; without OTHER, in use now."""
     ground = session.settings.with_layers(session.settings.of_user())
-    first = under(ground, profiles.read(one))
-    second = session.settings if other is None else under(ground, profiles.read(other))
+    first = under(ground, advice.read(session, one))
+    second = session.settings if other is None else under(ground, advice.read(session, other))
     rows = [(key, old, new) for key, (old, new) in differences(first, second).items()]
     if not rows:
         yield Notice("nothing is different")
@@ -72,7 +74,7 @@ def under(settings: Settings, profile: Profile) -> Settings:
 
 def switch(session: Session, name: str) -> Iterator[Event]:
     """Adopt the profile *name* and run its commands; where one fails all is as it was before."""
-    found = profiles.read(name)
+    found = advice.read(session, name)
     check(found)
     before = session.settings
     yield from session.apply(under(before, found))
@@ -141,6 +143,7 @@ def ancestor(settings: Settings, name: str, path: Path) -> Profile:
     if settings.profile == name:
         return profiles.read(name)
     in_use = settings.profile != Settings().profile or "profile" in settings.layers
+    in_use = in_use and not advice.is_advice(settings.profile)  # which no file can extend
     extends = tuple(settings.profile.split(PLUS)) if in_use else ()
     inherited = profiles.read(settings.profile).commands if in_use else ()
     return Profile(name, path, {}, extends=extends, commands=inherited)
@@ -245,6 +248,6 @@ def profile(session: Session, name: ProfileName | None = None) -> Iterator[Event
     What only the profile before had set goes back to where it was; what was typed stays, except
     where the new profile says otherwise. The model is loaded anew only if it is another one. A
     profile that cannot be applied, or one of whose commands fails, changes nothing. `one+two`
-    is both, the second over the first.
+    is both, the second over the first; `model` is what the makers of the model recommend.
     """
     yield from listed(session) if name is None else switch(session, name)
