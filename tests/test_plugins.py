@@ -80,6 +80,12 @@ LISTED = [
         "samplers:Fine",
         "is not used: the sampler temperature of gptrepl 0.1.0 is used",
     ),
+    line(
+        "sampler",
+        "not-a-word",
+        "samplers:Fine",
+        "is not used: 'not-a-word' is no name: letters, digits and _ make one",
+    ),
     line("sampler", "seed", "samplers:Fine", "is not used: seed is a setting"),
     line("sampler", "plain", "samplers:plain", "does not load: it is no dataclass but a function"),
     line(
@@ -171,6 +177,7 @@ def test_each_is_one_line_and_none_stops_the_rest(site):
     assert " prints " in rows["sampler", "prints"]
     assert " ready " in rows["model", "nanogpt"]
     assert "hello" not in done.stdout
+    assert "Turn the terminal ^[[31mred." in rows["sampler", "crash"]
 
 
 def test_the_shell_works_beside_them_and_prints_nothing_of_theirs(site):

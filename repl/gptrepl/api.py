@@ -160,7 +160,8 @@ class Sampler(Protocol):
     switch: the sampler is off while that field holds its default. Optional attributes:
 
     - `stage: ClassVar[Stage]` and `rank: ClassVar[int]`: its default place in the chain
-      (`truncation` and 50 unless given; smaller ranks come first within a stage);
+      (`truncation` and 50 unless given; smaller ranks come first within a stage); one of the
+      stage `selection` has to be the last, and the only one;
     - `aliases: ClassVar[tuple[str, ...]]`: more names for its command (`temp`);
     - `greedy: bool`: true when it leaves one token, so that no random number is drawn;
     - `bind(tokenizer, prompt_length) -> Sampler`: called once before a sample by those that

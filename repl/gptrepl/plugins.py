@@ -56,6 +56,8 @@ def survey(kind: Kind) -> tuple[Found, ...]:
         unused = (
             "" if winner is entry else f"the {kind[:-1]} {winner.name} of {package(winner)} is used"
         )
+        if kind == "samplers" and not entry.name.isidentifier():  # it is also a setting's name
+            unused = f"{entry.name!r} is no name: letters, digits and _ make one"
         if (kind, entry.name) in _disabled:
             unused = DISABLED
         found.append(Found(kind, entry, unused))

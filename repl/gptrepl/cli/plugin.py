@@ -11,6 +11,7 @@ from .. import plugins, skeleton
 from ..api import GptreplError, Table
 from ..plugins import KINDS, Kind
 from ..script import FAILED, OK, plain
+from .plugins import say
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 COLUMNS = ("state", "requirement", "what was seen")
@@ -64,9 +65,9 @@ def new(name: str, kind: str, into: str) -> int:
     except GptreplError as error:
         raise click.UsageError(str(error)) from None
     for path in files:
-        click.echo(f"wrote {path}")
+        say(f"wrote {path}")
     given = {"model": f" --with {name}", "command": " --with ''"}.get(kind, "")
-    click.echo(f"next: pip install -e {folder}; gptrepl plugin check {name}{given}")
+    say(f"next: pip install -e {folder}; gptrepl plugin check {name}{given}")
     return OK
 
 
@@ -90,14 +91,14 @@ def check(names: Sequence[str], given: str | None) -> int:
             results = [Result("it loads", "fails", came.fault)]
         rows = tuple((result.state, result.what, result.detail) for result in results)
         origin = plugins.origin(entry)
-        click.echo(f"{kind[:-1]} {name} of {origin}\n{plain(Table(COLUMNS, rows))}\n")
+        say(f"{kind[:-1]} {name} of {origin}\n{plain(Table(COLUMNS, rows))}\n")
         fails = any(result.state == "fails" for result in results)
         overview.append((name, "fails" if fails else results[-1].state, results[-1].detail))
     if not names:
         chain = speed.of_default_chain()
         overview.append(("the default chain", chain.state, chain.detail))
     if len(overview) > 1:
-        click.echo(plain(Table(("plugin", "state", "time for a token"), tuple(overview))))
+        say(plain(Table(("plugin", "state", "time for a token"), tuple(overview))))
     return FAILED if any(state == "fails" for _, state, _ in overview) else OK
 
 

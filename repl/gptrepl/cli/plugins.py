@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .. import catalogue
-from ..script import OK, plain
+from ..script import OK, plain, stdio
 
 
 def command() -> click.Command:
@@ -21,7 +21,15 @@ def command() -> click.Command:
 
 def run() -> int:
     """Show the plugins."""
-    click.echo(plain(catalogue.table()))
+    say(plain(catalogue.table()))
     for fault in catalogue.faults():
-        click.echo(fault, err=True)
+        say(fault, err=True)
     return OK
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Write what plugins say of themselves: nothing in it can drive the terminal."""
+    from ..screen import harmless
+
+    stdio()
+    click.echo(harmless(text), err=err)

@@ -60,6 +60,8 @@ class Refuses(Fine):
 
 @dataclass(frozen=True)
 class Crash(Fine):
+    """Turn the terminal \x1b[31mred."""
+
     def __call__(self, logits, ids):
         raise ZeroDivisionError("by zero")
 
