@@ -82,6 +82,16 @@ def load(source: str, options: LoadOptions) -> tuple[Model, Tokenizer]:
     return weights.build(config, tensors, str(folder), options), tokenizer
 
 
+def files(source: str) -> Iterable[Path]:
+    """Return the files that hold the weights, as far as they are on this machine."""
+    folder: Path | None = Path(source).expanduser()
+    if folder is not None and not (folder / "config.json").exists():
+        folder = hub.cached(source)
+    kinds = ("*.safetensors", "pytorch_model*.bin")
+    found = [sorted(folder.glob(kind)) for kind in kinds] if folder else []
+    return next((paths for paths in found if paths), [])
+
+
 def pretrained(source: str, options: LoadOptions, dropout: float) -> GPT:
     """Return the model alone, for those who train it further."""
     from gptrepl_plugins.models import weights

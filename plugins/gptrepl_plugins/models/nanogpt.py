@@ -60,6 +60,11 @@ def load(source: str, options: LoadOptions) -> tuple[Model, Tokenizer]:
     return weights.build(config, tensors, str(path), options), tokenizer
 
 
+def files(source: str) -> Iterable[Path]:
+    """Return the checkpoint that the weights are read from, for its hash."""
+    return [_find(source, LoadOptions())]
+
+
 def _bundled() -> dict[str, Path]:
     """Return the folders of the bundled models by name."""
     folder = resources.files("gptrepl_plugins.models")
