@@ -32,7 +32,7 @@ ORDER = [
         "outside",
         "streams",
     ],
-    ["receipts", "records", "log", "recording"],
+    ["receipts", "records", "log", "recording", "replay"],
     ["offers", "command", "commands"],
     [
         "catalogue",
@@ -44,6 +44,7 @@ ORDER = [
         "advice",
         "profile_commands",
     ],
+    ["log_commands"],
     ["script", "jsonlines"],
     [
         "keyboard",

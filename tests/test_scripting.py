@@ -326,8 +326,9 @@ def test_echo_says_a_text(session):
     assert say(session, ":echo") == ""
 
 
-def test_defaults_leave_only_the_model(session):
-    for line in (":profile creative", ":temp 0.1", ":device cpu"):
+def test_defaults_leave_only_the_model():
+    session = session_of(Speller("!"), device="cpu", max_new_tokens=2)
+    for line in (":profile creative", ":temp 0.1"):
         list(evaluate(session, line))
     list(evaluate(session, ":defaults"))
     assert session.settings.value("temperature") == "0.8"

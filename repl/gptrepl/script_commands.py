@@ -11,9 +11,10 @@ from . import expectations
 from .api import Event, ExpectationError, GptreplError, Notice, Table, Text
 from .builtins import change
 from .commands import evaluate, finish
+from .samples import Start
 from .scripting import NAME, header, read_file
 from .session import Session
-from .settings import OF_MODEL, Settings
+from .settings import LAST_SEED, OF_MODEL, Settings
 from .values import unquoted
 
 NOTHING = Text("")
@@ -55,12 +56,27 @@ def for_(session: Session, loop: Text) -> Iterator[Event]:
 def echo(session: Session, text: Text = NOTHING) -> Iterator[Event]:
     """Say TEXT, with the variables in it replaced."""
     del session
-    yield Notice(unquoted(text.strip()))
+    yield Notice(text)
 
 
 def prompt(session: Session, text: Text) -> Iterator[Event]:
     r"""Sample from TEXT, which in double quotes can hold escapes: `:prompt "a\nb"`."""
-    yield from session.stream(unquoted(text.strip()))
+    yield from session.stream(text)
+
+
+def ids(session: Session, *ids: int) -> Iterator[Event]:
+    """Sample from the text that the tokens IDS spell, exactly as these tokens."""
+    yield from session.ready()
+    vocabulary, seed = session.tokenizer.vocab_size, session.settings.seed
+    strange = [token for token in ids if not 0 <= token < vocabulary]
+    if strange or not ids:
+        raise GptreplError(
+            f"ids are numbers from 0 to {vocabulary - 1}, not {strange[:1] or 'none'}"
+        )
+    text = b"".join(map(session.tokenizer.token_bytes, ids)).decode("utf-8", "replace")
+    first = session.start(text).seed if not isinstance(seed, int) else seed
+    seeds = [(first + place) % (LAST_SEED + 1) for place in range(session.settings.num_samples)]
+    yield from session.resume([Start(text, ids, one) for one in seeds])
 
 
 def expect(session: Session, condition: Text) -> Iterator[Event]:

@@ -133,6 +133,13 @@ class Session:
         self.settings, self._loaded = settings, loaded
         yield from map(Notice, notes)
 
+    def beside(self, settings: Settings) -> Session:
+        """Return another session under *settings*; it shares the model if that is the same."""
+        other = Session(settings)
+        if settings.model_key == self.settings.model_key:
+            other._loaded = self._loaded
+        return other
+
     def set(self, **changes: Any) -> None:
         """Change settings and samplers by name, as in `set(temperature=0.7, top_k=40)`."""
         exhaust(self.apply(self.settings.but("typed", **changes)))

@@ -1,0 +1,135 @@
+"""Draws a receipt again and tells whether the text is the same, token by token."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Generator, Iterator
+from typing import Any
+
+from .api import Event, ExpectationError, Notice, SampleEnded, Token, Tokenizer
+from .loading import Loaded
+from .receipts import CUT, Drawn, Receipt, tokenizer_of, versions
+from .samples import Start
+from .session import Session
+from .settings import OF_MODEL, Settings
+
+GROUND = "receipt"
+"""The profile it is drawn under: a device that this machine lacks is then said, not refused."""
+
+
+def replay(receipt: Receipt, session: Session, model: str = "") -> Generator[Event]:
+    """Draw a receipt again; raise ExpectationError if the text is another one.
+
+    The session stays as it is; its model in memory is used if it is the one of the receipt.
+    *model* is the source to load instead of the receipt's.
+    """
+    other = session.beside(settings_for(receipt, session, model))
+    yield from other.ready()
+    assert other.loaded is not None
+    drift, farthest = compare(receipt, other)
+    if not drift:
+        off = f"; the log-probabilities are {farthest:.1g} off at most" if farthest else ""
+        count = len(receipt.samples)
+        samples = "1 sample" if count == 1 else f"{count} samples"
+        yield Notice(f"identical: {receipt.tokens} tokens in {samples}{off}")
+        return
+    yield from map(Notice, differences(receipt, other.loaded))
+    raise ExpectationError(f"not identical: {drift}")
+
+
+def settings_for(receipt: Receipt, session: Session, model: str) -> Settings:
+    """Return the settings to draw it under: the receipt's, with what it came to on its machine."""
+    changes = {name: value for name, value in receipt.settings.items() if name not in OF_MODEL}
+    loaded = session.loaded
+    here = (loaded.source, loaded.device, loaded.dtype) if loaded is not None else ()
+    wanted = (model or receipt.model, receipt.device, receipt.dtype)
+    ways = [name for name in OF_MODEL if name not in ("model", "device", "dtype")]
+    alike = all(
+        session.settings.data(name) == receipt.settings.get(name, session.settings.data(name))
+        for name in ways
+    )
+    if here == wanted and alike:
+        changes |= {name: session.settings.data(name) for name in OF_MODEL}
+    else:
+        changes |= {name: receipt.settings[name] for name in ways if name in receipt.settings}
+        changes |= dict(zip(("model", "device", "dtype"), wanted, strict=True))
+    if receipt.ending in CUT:
+        changes["max_new_tokens"] = max((len(one.ids) for one in receipt.samples), default=0)
+    trusted = changes.pop("trust_remote_code", False)
+    settings = Settings().under(GROUND, changes)
+    return settings.but("command line", trust_remote_code=True) if trusted else settings
+
+
+def compare(receipt: Receipt, other: Session) -> tuple[str, float]:
+    """Draw the samples of a receipt; return the first difference, and how far numbers were off."""
+    assert other.loaded is not None
+    tokenizer, farthest = other.loaded.tokenizer, 0.0
+    starts = [Start(one.prompt, one.prompt_ids, one.seed) for one in receipt.samples]
+    places = [0] * len(starts)
+    for event in other.resume(starts):
+        drift = ""
+        if isinstance(event, Token):
+            sample, place = receipt.samples[event.index], places[event.index]
+            places[event.index] += 1
+            drift = difference(sample, place, event, tokenizer)
+            if not drift and place < len(sample.ids):
+                farthest = max(farthest, abs(sample.logprobs[place] - event.logprob))
+        elif isinstance(event, SampleEnded):
+            drift = end_of(receipt.samples[event.index], event)
+        if drift and isinstance(event, Token | SampleEnded):
+            return f"sample {event.index + 1}{drift}", farthest
+    return "", farthest
+
+
+def difference(sample: Drawn, place: int, now: Token, tokenizer: Tokenizer) -> str:
+    """Return how the token at *place* differs from the one that was recorded, or nothing."""
+    if place >= len(sample.ids):
+        return "" if sample.ending in CUT else f" goes on after its {len(sample.ids)} tokens"
+    then = sample.ids[place]
+    if then == now.token:
+        return ""
+    before = f"{spelled(then, tokenizer)} with probability {math.exp(sample.logprobs[place]):.3g}"
+    after = f"{spelled(now.token, tokenizer)} with {math.exp(now.logprob):.3g}"
+    return f" has another token {place + 1}: it was {before}, now it is {after}"
+
+
+def end_of(sample: Drawn, now: SampleEnded) -> str:
+    """Return how the end of a sample differs from the one that was recorded, or nothing."""
+    if now.tokens < len(sample.ids):
+        return f" ends after {now.tokens} tokens, and had {len(sample.ids)}"
+    if sample.ending not in CUT and now.text != sample.text:
+        return " has the same tokens, but they spell another text"
+    return ""
+
+
+def differences(receipt: Receipt, loaded: Loaded) -> Iterator[str]:
+    """Yield what is different around the model: versions, machine, device, weights."""
+    now: dict[str, Any] = {
+        **versions(),
+        "device": loaded.device,
+        "dtype": loaded.dtype,
+        "tokenizer": tokenizer_of(loaded.tokenizer),
+        "weights": loaded.fingerprint.value(),
+    }
+    then: dict[str, Any] = {
+        **receipt.versions,
+        "device": receipt.device,
+        "dtype": receipt.dtype,
+        "tokenizer": receipt.tokenizer,
+        "weights": receipt.hash,
+    }
+    found = [
+        f"{name} {then.get(name) or 'unknown'} -> {now.get(name) or 'unknown'}"
+        for name in {**then, **now}
+        if then.get(name) != now.get(name)
+    ]
+    yield from found or ["nothing around the model is different"]
+
+
+def spelled(token: int, tokenizer: Tokenizer) -> str:
+    """Return a token's text in quotes; its number where it has none."""
+    if token >= tokenizer.vocab_size:
+        return f"id {token}"
+    text = tokenizer.token_bytes(token).decode("utf-8", "replace")
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,219 @@
+"""A live session recorded as a script gives the same text again."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fakes import Interrupted, Learned, Speller, session_of
+from gptrepl.api import GptreplError, Notice
+from gptrepl.commands import evaluate
+from gptrepl.recording import Recording
+from gptrepl.script import Script
+from gptrepl.scripting import read
+
+
+def replayed(path, model=None, **changes):
+    """The texts that a recorded script gives in a new session under other settings."""
+    session = session_of(model or Learned(), **{"temperature": 0.1, "num_samples": 2, **changes})
+    texts = []
+    session.recorders.append(Keeper(texts))
+    out, err = io.StringIO(), io.StringIO()
+    found = read(io.BytesIO(path.read_bytes()))
+    lines = [line for line in found if not line.startswith(":load ")]
+    status = Script(session, out, err).run(lines, path.name)
+    assert status == 0, err.getvalue()
+    return texts
+
+
+class Keeper:
+    """Keeps the texts of all samples that were begun."""
+
+    def __init__(self, texts):
+        self.texts = texts
+
+    def started(self, generation): ...
+
+    def drawn(self, generation): ...
+
+    def ended(self, generation):
+        self.texts += [one.text for one in generation.samples if one.ending or one.tokens]
+
+    def said(self):
+        return ()
+
+
+def recorded(path, lines, model=None, **changes):
+    """Run *lines*, those that fail too, and return the texts they gave."""
+    session = session_of(model or Learned(), max_new_tokens=6, **changes)
+    recording = Recording(path)
+    texts = []
+    session.recorders += [recording, Keeper(texts)]
+    for line in lines:
+        try:
+            list(evaluate(session, line))
+        except (GptreplError, KeyboardInterrupt):
+            session.scope.drop()
+    recording.close()
+    return texts
+
+
+def test_a_script_says_what_took_effect(tmp_path):
+    path = tmp_path / "r.txt"
+    lines = (
+        ":temp 0.5",
+        ":temp hot",
+        ":nope",
+        ":temp 0.7",
+        ":show",
+        "x",
+        ":seed 4",
+        ":samples 2",
+        "y",
+    )
+    texts = recorded(path, lines)
+    first, *others = path.read_text().splitlines()
+    assert first.startswith(":# gptrepl ")
+    assert first.endswith(", cpu float32")
+    assert others == [
+        ":load fake",
+        ":defaults",
+        ":temperature 0.7",
+        ":max_new_tokens 6",
+        "x",
+        ":seed 4",
+        ":num_samples 2",
+        "y",
+    ]
+    assert replayed(path) == texts
+
+
+def test_random_seeds_are_pinned(tmp_path):
+    texts = recorded(tmp_path / "r.txt", [":seed random", "x", "x", ":samples 3", "x"])
+    assert len(set(texts)) == 5
+    assert replayed(tmp_path / "r.txt") == texts
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "  two  ",
+        "::",
+        "::a",
+        "a\nb",
+        ":a\n:b",
+        "\ufeffa",
+        "a\r\nb",
+        "{x}",
+        '"a"',
+        "# a",
+        "é 🙂 \u2028",
+    ],
+)
+def test_any_prompt_is_written_so_that_it_is_read_again(tmp_path, prompt):
+    texts = recorded(tmp_path / "r.txt", [":let y = 1", prompt])
+    assert replayed(tmp_path / "r.txt") == texts
+
+
+def test_loops_variables_and_profiles_leave_what_they_came_to(tmp_path):
+    lines = [
+        ":profile creative",
+        ":for t in 0.5 1",
+        ":temp {t}",
+        "at {t}",
+        ":end",
+        ":let s = x",
+        "{s}",
+    ]
+    texts = recorded(tmp_path / "r.txt", lines)
+    content = (tmp_path / "r.txt").read_text()
+    assert "at 0.5\n" in content
+    assert "{" not in content
+    assert not [word for word in (":for", ":let", ":profile") if word in content]
+    assert replayed(tmp_path / "r.txt") == texts
+
+
+def test_a_text_that_grew_is_written_by_its_ids(tmp_path):
+    texts = recorded(tmp_path / "r.txt", ["x", ":more 4", ":mode story", "and", ":retry"])
+    assert replayed(tmp_path / "r.txt") == texts
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GptreplError])
+def test_what_was_cut_short_is_as_short_again(tmp_path, error):
+    texts = recorded(tmp_path / "r.txt", ["x", "x"], Interrupted("hello", 3, error))
+    assert texts == ["xhel", "xhelloh"]
+    assert replayed(tmp_path / "r.txt", Speller("hello")) == texts
+
+
+def test_a_recording_is_never_written_over(tmp_path):
+    (tmp_path / "r.txt").write_text("mine")
+    with pytest.raises(GptreplError, match=r"r\.txt is there already: record to another file"):
+        Recording(tmp_path / "r.txt")
+    with pytest.raises(GptreplError, match=r"cannot record to .*: No such file"):
+        Recording(tmp_path / "gone/r.txt")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_a_full_disk_is_said_once_and_the_session_goes_on(monkeypatch):
+    full = Path("/dev/full").open("w")  # noqa: SIM115 - the recording closes it
+    monkeypatch.setattr(Path, "open", lambda *_, **__: full)
+    recording = Recording(Path("/dev/full"))
+    session = session_of(Speller("!"), max_new_tokens=2)
+    session.recorders.append(recording)
+    said = [e.text for _ in range(2) for e in session.stream("x") if isinstance(e, Notice)]
+    assert said == ["nothing is recorded any more to /dev/full: No space left on device"]
+    recording.close()
+
+
+# --- any sequence of commands -------------------------------------------------------------------
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=8)
+VALUES = {
+    "temp": st.sampled_from(["0", "off", "0.5", "1.25", "0.30000000000000004", "1e-3"]),
+    "top_k": st.sampled_from(["0", "3", "200"]),
+    "top_p": st.floats(0, 1).map(repr),
+    "min_p": st.floats(0, 1).map(repr),
+    "penalty": st.tuples(st.floats(0.5, 2), st.sampled_from(["off", "all", "4"])).map(
+        lambda pair: f"{pair[0]!r} window={pair[1]}"
+    ),
+    "xtc": st.tuples(st.floats(0, 1), st.floats(0, 0.5)).map(
+        lambda pair: f"{pair[0]!r} {pair[1]!r}"
+    ),
+    "dry": st.sampled_from(["0.8", "off", '0.5 breakers=" a\\n"', "1 2 3"]),
+    "banned": st.sampled_from(["off", 'a, "b c"', "é"]),
+    "chain": st.sampled_from(["default", "top_k temperature", "min_p top_p top_k"]),
+    "stop": st.sampled_from(["off", '"a" "\\u0000"', "b"]),
+    "seed": st.one_of(st.just("random"), st.integers(0, 2**64 - 1).map(str)),
+    "samples": st.integers(1, 3).map(str),
+    "tokens": st.integers(0, 5).map(str),
+    "profile": st.sampled_from(["creative", "precise", "greedy", "deterministic", "sample"]),
+    "reset": st.sampled_from(["", "temp", "seed", "tokens top_k"]),
+    "start": TEXT,
+    "let": st.sampled_from(["x = 1", "y = {x}"]),
+    "mode": st.sampled_from(["story", "complete"]),
+    "more": st.integers(1, 3).map(str),
+    "prompt": st.sampled_from(['"a\\nb"', "{x}"]),
+}
+COMMAND = st.sampled_from(sorted(VALUES)).flatmap(
+    lambda name: VALUES[name].map(lambda value: f":{name} {value}")
+)
+LINE = st.one_of(COMMAND, TEXT, st.sampled_from([":sample", ":retry", ":undo", ":show"]))
+LOOP = st.lists(LINE, max_size=3).map(lambda body: [":for x in 0.3 1", *body, "at {x}", ":end"])
+LINES = st.lists(st.one_of(LINE.map(lambda line: [line]), LOOP), max_size=10).map(
+    lambda parts: [*itertools.chain.from_iterable(parts)]
+)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(lines=LINES)
+def test_any_commands_recorded_and_replayed_give_the_same_text(lines):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r.txt"
+        texts = recorded(path, [*lines, "x"])
+        assert replayed(path) == texts
