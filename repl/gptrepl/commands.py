@@ -123,6 +123,8 @@ def begin(session: Session) -> Generator[Event]:
             yield from evaluate(session, step.text, step.where)
         else:
             yield step
+    if startup:
+        finish(session)
 
 
 def failed(session: Session, error: Exception, where: str) -> Failure:

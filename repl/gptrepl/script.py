@@ -47,6 +47,7 @@ class Script:
             if path is not None:
                 stack.enter_context(scope.reading(path))
             try:
+                drive(evaluate(self.session, ""), self.show)  # what comes before the first line
                 for number, line in enumerate(lines, 1):
                     drive(evaluate(self.session, line, f"{name}:{number}"), self.show)
                 finish(self.session)

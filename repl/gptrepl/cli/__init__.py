@@ -17,6 +17,9 @@ from .. import __version__
 
 SUBCOMMANDS = {
     "sample": "what sample.py of nanoGPT does, with all its options",
+    "log": "find the receipts of what was generated, and keep them",
+    "replay": "draw a receipt again and say whether the text is identical",
+    "profile": "list, show and compare profiles, or check files of them",
     "plugins": "the plugins that are installed, and what is wrong with them",
     "plugin": "write a plugin of your own, or check one",
 }

@@ -5,6 +5,7 @@ Settings and samplers are options by their own names, so a new sampler has its o
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -13,15 +14,17 @@ from typing import Any
 
 import click
 
-from .. import __version__, chain
-from ..api import GptreplError, LoadError
+from .. import __version__, chain, configuration
+from ..api import Event, GptreplError, LoadError, Notice
+from ..jsonlines import JsonScript
+from ..log import Log
 from ..offers import sampler_help
 from ..plugins import installed
-from ..profiles import read as read_profile
+from ..recording import Recording
 from ..script import NO_MODEL, Script, stdio
-from ..scripting import read
+from ..scripting import located, read
 from ..session import Session
-from ..settings import FIELDS, HINTS, Settings
+from ..settings import FIELDS, HINTS
 from . import DISABLE, SUBCOMMANDS
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -30,7 +33,10 @@ EPILOG = """
 
 With a terminal on both ends it is a shell. Otherwise lines are read from standard input and run
 as if typed: samples go to stdout, everything else to stderr. Exit status: 0 all went well, 1 a
-command failed, 2 wrong arguments, 3 no model could be loaded, 130 interrupted.
+command failed, 2 wrong arguments, 3 no model could be loaded, 4 an expectation failed, 130
+interrupted.
+
+Later ones win: defaults, config.yaml, GPTREPL_ variables, profiles, options, what is typed.
 """
 
 
@@ -42,6 +48,8 @@ def command() -> click.Command:
         click.Option(["--script"], metavar="FILE", help="run the lines of FILE"),
         click.Option(["-c", "lines"], multiple=True, metavar="LINE", help="run LINE; may repeat"),
         click.Option(["--keep-going"], is_flag=True, help="go on after a line that fails"),
+        click.Option(["--json", "as_json"], is_flag=True, help="write JSON lines to stdout"),
+        click.Option(["--record"], metavar="FILE", help="write a script that gives it all again"),
         click.Option(["--version"], is_flag=True, help="show the version and exit"),
         # Taken off the command line before any option is made: see `disabled` in this package.
         click.Option(["--disable"], metavar="NAME", expose_value=False, help=DISABLE),
@@ -93,29 +101,52 @@ def shell(
     script: str | None,
     lines: Sequence[str],
     keep_going: bool,
+    as_json: bool,
+    record: str | None,
     version: bool,
     **values: str | None,
 ) -> int:
-    """Build the settings, choose the front end and run it."""
+    """Build the session, choose the front end and run it."""
     if version:
         click.echo(f"gptrepl {__version__}")
         return 0
+    talks = not (script or lines or as_json) and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    log = Log()
+    keepers: list[Log | Recording] = [log]
     try:
-        session = Session(settings_of(source, profile, values))
+        session = session_of(source, profile, values, lenient=talks)
+        if record:
+            keepers.append(Recording(Path(record).expanduser()))
     except GptreplError as error:
         raise click.UsageError(str(error)) from None
-    if not script and not lines and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    session.recorders += keepers
+    try:
+        if not talks:
+            return run_lines(session, source, script, lines, keep_going, as_json)
         from .. import terminal
 
-        status: int = terminal.run(session)
-        return status
-    front = Script(session, *stdio())
+        return int(terminal.run(session))
+    finally:
+        for keeper in keepers:
+            keeper.close()
+
+
+def run_lines(
+    session: Session,
+    source: str,
+    script: str | None,
+    lines: Sequence[str],
+    keep_going: bool,
+    as_json: bool,
+) -> int:
+    """Run the lines of a script or of standard input; return the exit status."""
+    front = (JsonScript if as_json else Script)(session, *stdio())
     if source:  # named on the command line, so it has to be there whatever the lines say
         try:
             for event in session.ready():
                 front.show(event)
         except LoadError as error:
-            front.say(f"gptrepl: {error}")
+            front.fail(located(error, "gptrepl"))
             return NO_MODEL
     found, name = inputs(script, lines)
     keep_going = keep_going or is_terminal(sys.stdin)
@@ -123,19 +154,29 @@ def shell(
     return front.run(found, name, path=path, keep_going=keep_going)
 
 
-def settings_of(source: str, profiles: Sequence[str], values: dict[str, str | None]) -> Settings:
-    """Return the settings that the command line asks for."""
-    settings = Settings()
-    for name in profiles:
-        found = read_profile(name)
-        settings = settings.under(
-            found.name, {**settings.layers.get("profile", {}), **found.changes}
-        )
+def session_of(
+    source: str, names: Sequence[str], values: dict[str, str | None], *, lenient: bool
+) -> Session:
+    """Return a session as the configuration, the profiles *names* and the command line want it.
+
+    A *lenient* call leaves out a configuration that has a fault, and has it said.
+    """
+    warnings: list[Event] = []
+    try:
+        found = configuration.read(os.environ)
+    except GptreplError as error:
+        if not lenient:
+            raise
+        warnings.append(Notice(f"the configuration is left out: {error}", True))
+        found = configuration.Configuration()
+    settings, first = found.begin(names)
     changes: dict[str, Any] = {"model": source} if source else {}
     for name, value in values.items():
         if value is not None:
             changes[name] = value if name in FIELDS else chain.read(name, value)
-    return settings.but("command line", **changes)
+    session = Session(settings.but("command line", **changes))
+    session.startup = [*warnings, *(Notice(text, True) for text in found.warnings), *first]
+    return session
 
 
 def inputs(script: str | None, lines: Sequence[str]) -> tuple[Iterator[str], str]:

@@ -1,0 +1,43 @@
+"""The front end of other programs: stdout is one JSON object a line, `events.schema.json` says how.
+
+Nothing but these lines goes to stdout; errors are said on stderr too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from .api import Event, Failure, GptreplError
+from .report import failure
+from .script import Script
+
+
+class JsonScript(Script):
+    """Runs lines in a session as a script does, and writes every event as a JSON object."""
+
+    def show(self, event: Event) -> None:
+        """Write one event as a line."""
+        if isinstance(event, Failure):
+            self.status = self.status or event.status
+            self.say(event.text)
+        self.write(object_of(event))
+
+    def fail(self, error: GptreplError) -> None:
+        """Say an error on both streams."""
+        super().fail(error)
+        self.write({"event": "error", "text": failure(error), "status": error.status})
+
+    def write(self, line: dict[str, Any]) -> None:
+        """Write one object, in ASCII so that it is the same in every encoding."""
+        self.out.write(json.dumps(line) + "\n")
+        self.out.flush()
+
+
+def object_of(event: Event) -> dict[str, Any]:
+    """Return an event as its name and its fields."""
+    if isinstance(event, Failure):
+        return {"event": "error", "text": event.text, "status": event.status}
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
+    return {"event": name, **vars(event)}
