@@ -31,7 +31,7 @@ def test_this_torch_draws_its_noise_as_described():
 
 
 def test_another_torch_is_left_to_its_own_draw(monkeypatch):
-    monkeypatch.setattr(draw, "of_few", lambda probabilities, left, generator: int(left[0]))
+    monkeypatch.setattr(draw, "of_few", lambda probabilities, left, uniform: int(left[0]))
     draw.noise_is_known.cache_clear()
     try:
         assert not draw.noise_is_known()
@@ -41,3 +41,14 @@ def test_another_torch_is_left_to_its_own_draw(monkeypatch):
         assert draw.draw(logits, ours) == taken
     finally:
         draw.noise_is_known.cache_clear()
+
+
+@pytest.mark.parametrize(("size", "left"), [(65, 65), (65, 3), (5000, 40), (5000, 5000)])
+def test_noise_that_is_kept_takes_what_the_draw_takes(size, left):
+    ours, theirs = (torch.Generator().manual_seed(left) for _ in range(2))
+    for seed in range(40):
+        noise = draw.Noise(size, ours)
+        logits = logits_of(size, left, seed)
+        assert torch.equal(noise.before, theirs.get_state())
+        assert noise.take(logits) == noise.take(logits) == draw.draw(logits, theirs)
+    assert torch.equal(ours.get_state(), theirs.get_state())

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 SMALL = 4096
-"""Below so many ids multinomial itself is as quick."""
+"""Below so many ids the noise is drawn as it is."""
 SHARE = 4
 """Above one id in four left, too."""
 
@@ -21,18 +21,43 @@ SHARE = 4
 def draw(logits: Tensor, generator: Generator) -> int:
     """Return one id, each as likely as softmax of the *logits*, shape (vocab_size,), says."""
     probabilities = logits.softmax(-1)
-    size = len(probabilities)
-    if size < SMALL or probabilities.device.type != "cpu" or not noise_is_known():
+    if probabilities.device.type != "cpu" or not noise_is_known():
         return int(torch.multinomial(probabilities, 1, generator=generator))
-    left = probabilities.nonzero().squeeze(1)
-    if len(left) * SHARE > size:
-        return int(torch.multinomial(probabilities, 1, generator=generator))
-    return of_few(probabilities, left, generator)
+    if len(probabilities) >= SMALL:
+        left = probabilities.nonzero().squeeze(1)
+        if len(left) * SHARE <= len(probabilities):
+            return of_few(probabilities, left, uniforms(len(probabilities), generator))
+    return of_all(probabilities, generator)
 
 
-def of_few(probabilities: Tensor, left: Tensor, generator: Generator) -> int:
+class Noise:
+    """The random numbers of one draw, for those who take several times with the same ones."""
+
+    def __init__(self, size: int, generator: Generator) -> None:
+        """Draw from a CPU *generator* what one draw among *size* ids uses."""
+        self.before = generator.get_state()
+        """The state of the generator before."""
+        self._uniform = uniforms(size, generator)
+
+    def take(self, logits: Tensor) -> int:
+        """Return the id that `draw` takes from *logits* with these numbers."""
+        probabilities = logits.softmax(-1)
+        return of_few(probabilities, probabilities.nonzero().squeeze(1), self._uniform)
+
+
+def of_all(probabilities: Tensor, generator: Generator) -> int:
+    """Return one id, as multinomial does where its checks are left out."""
+    noise = torch.empty_like(probabilities).exponential_(generator=generator)
+    return int((probabilities / noise).argmax())
+
+
+def uniforms(size: int, generator: Generator) -> Tensor:
+    """Return the uniform numbers that the exponential noise for *size* ids is made of."""
+    return torch.empty(size, dtype=torch.float64).uniform_(generator=generator)
+
+
+def of_few(probabilities: Tensor, left: Tensor, uniform: Tensor) -> int:
     """Return one of the ids in *left*, which are those whose probability is not 0."""
-    uniform = torch.empty(len(probabilities), dtype=torch.float64).uniform_(generator=generator)
     noise = -torch.log1p(-uniform[left]).to(probabilities.dtype)
     return int(left[(probabilities[left] / noise).argmax()])
 
@@ -40,11 +65,12 @@ def of_few(probabilities: Tensor, left: Tensor, generator: Generator) -> int:
 @cache
 def noise_is_known() -> bool:
     """Return whether this torch draws as described above, by comparing draws once."""
-    ours, theirs = (torch.Generator().manual_seed(1) for _ in range(2))
+    one, two, three = (torch.Generator().manual_seed(1) for _ in range(3))
     probabilities = torch.linspace(0, 1, 97).softmax(-1)
     left = probabilities.nonzero().squeeze(1)
     for _ in range(50):
-        drawn = int(torch.multinomial(probabilities, 1, generator=theirs))
-        if of_few(probabilities, left, ours) != drawn:
+        drawn = int(torch.multinomial(probabilities, 1, generator=one))
+        few = of_few(probabilities, left, uniforms(97, two))
+        if few != drawn or of_all(probabilities, three) != drawn:
             return False
-    return torch.equal(ours.get_state(), theirs.get_state())
+    return torch.equal(one.get_state(), two.get_state())

@@ -87,11 +87,12 @@ def generate(
         if logits.shape != (len(alive), model.vocab_size) or logits.dtype != torch.float32:
             due = f"float32 of shape ({len(alive)}, {model.vocab_size})"
             raise GptreplError(f"the model gave {described(logits)} where {due} was due")
-        for index, own in zip(alive, logits, strict=True):
-            row = rows[index]
+        logprobs = logits.log_softmax(-1)  # of all rows: one call
+        for place, index in enumerate(alive):
+            row, own = rows[index], logits[place]
             left = remaining(own, row, known)
             token = int(left.argmax()) if row.greedy else draw(left, row.generator)
-            logprob = float(own[token] - own.logsumexp(-1))
+            logprob = float(logprobs[place, token])
             if not math.isfinite(logprob):
                 raise GptreplError(broken(own))
             row.ids.append(token)

@@ -51,6 +51,6 @@ class Temperature:
             alone[best] = logits[best]
             return alone
         scaled: Tensor = logits / min(self.temperature, LARGEST)
-        if scaled.max() == float("inf"):  # too small a divisor for logits as large as these
+        if float(scaled.max()) == float("inf"):  # too small a divisor for logits as large as these
             return (logits - logits.max()) / self.temperature
         return scaled
