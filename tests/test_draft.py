@@ -11,6 +11,7 @@ from gptrepl.api import GptreplError
 from gptrepl.appearance import StrangeLexer
 from gptrepl.draft import Draft, Finding
 from gptrepl.session import Session
+from gptrepl.settings import Settings
 from gptrepl.toolbar import status
 
 
@@ -98,3 +99,12 @@ def test_strange_characters_are_marked():
     assert pieces(0) == [("", "a"), ("class:strange", "É")]
     assert pieces(1) == [("", "b")]
     assert StrangeLexer(find("ab")).lex_document(Document("ab"))(0) == [("", "ab")]
+
+
+def test_the_toolbar_says_how_a_load_goes():
+    session = Session(Settings().but(model="no-such-model"))
+    assert status(session, Finding(), "").startswith("no-such-model  ")
+    session.load_behind()
+    while session.is_loading:
+        pass
+    assert status(session, Finding(), "").startswith("no-such-model does not load  ")

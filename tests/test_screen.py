@@ -91,7 +91,7 @@ def test_wide_characters_are_cut_by_columns():
 
 def test_an_ended_sample_leaves_the_cursor_at_the_start_of_a_line():
     ended = SampleEnded(0, "a\n", "", 1, 1.0, 7, 2, None, "length")
-    view = screen(looks={})
+    view = Screen(io.StringIO(), lambda: 80, looks={})
     view.show(Token(0, 0, "a\n", 0.0))
     view.show(ended)
     view.interrupted()

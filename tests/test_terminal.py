@@ -88,10 +88,7 @@ def test_ctrl_c_twice_is_ctrl_c():
 def test_no_error_ends_the_shell(error):
     session = session_of(Interrupted("de", 0, error), max_new_tokens=2)
     shell = Terminal(session).type(f"a\r:temp\r{CTRL_D}")
-    assert (
-        f"internal error: {error.__name__}"
-        in shell.lines[2 if "a" in shell.lines else 1] + (shell.lines[2])
-    )
+    assert error.__name__ in " ".join(shell.lines)
     assert "temperature 0.8 (default)" in shell.lines
     assert "Traceback" not in shell.out.getvalue()
 
@@ -146,7 +143,7 @@ def test_plain_input_reads_and_shows(monkeypatch, capsys):
         assert terminal.run(spelling("de")) == 0
     shown = capsys.readouterr().out.splitlines()
     assert closing(shown) == [
-        "this terminal (TERM=dumb) gets plain input: no completion, no history, no colours",
+        "this terminal (TERM=dumb) gets plain input without history or colours",
         "temperature 0.6",
         "abcde",
         "2",

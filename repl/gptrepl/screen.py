@@ -80,8 +80,7 @@ class Screen:
                 self._write(event.tail)
                 self.say(summary(event), "summary")
             case Notice():
-                text = wrapped(harmless(event.text), self.width())
-                self.say(text, "warning" if event.warning else "")
+                self.say(event.text, "warning" if event.warning else "")
             case Table():
                 self.settle()
                 self._put(self.drawn(event))
@@ -95,9 +94,9 @@ class Screen:
             self.bar.follow(event, self.looks.get("toolbar", ""))
 
     def say(self, text: str, role: str = "") -> None:
-        """Write *text* on lines of its own."""
+        """Write *text* on lines of its own, broken between words."""
         self.settle()
-        self._write(text, role)
+        self._write(wrapped(harmless(text), self.width()), role)
         self.settle()
 
     def interrupted(self) -> None:

@@ -80,6 +80,11 @@ class Session:
         return self._loading is not None and self._loading.alive
 
     @property
+    def load_failed(self) -> bool:
+        """Whether the load behind the prompt is over without a model; the first prompt says why."""
+        return self._loading is not None and not self._loading.alive and self.loaded is None
+
+    @property
     def model(self) -> Model:
         """The model; it is loaded first if it is not in memory yet."""
         return self._ready().model

@@ -25,7 +25,7 @@ from .session import Session
 from .statusbar import StatusBar
 
 SIGN = "> "
-HINT = "this terminal (TERM={term}) gets plain input: no completion, no history, no colours"
+HINT = "this terminal (TERM={term}) gets plain input without history or colours"
 LONG = 3.0
 """Seconds after which a line that is done is worth a bell."""
 DUMB = ("dumb", "unknown")

@@ -16,7 +16,7 @@ def status(session: Session, finding: Finding, text: str) -> str:
     A profile has a star where something was typed besides.
     """
     settings = session.settings
-    parts = [f"loading {session.source} ..." if session.is_loading else session.source]
+    parts = [model(session)]
     parts += context(session, finding, text)
     changed = "*" if settings.layers.get("typed") else ""
     if settings.profile != "default":
@@ -24,6 +24,13 @@ def status(session: Session, finding: Finding, text: str) -> str:
     parts += [f"{name} {chain.written(sampler)}" for name, sampler in settings.active]
     parts.append(f"seed {settings.seed}")
     return harmless(GAP.join(parts))
+
+
+def model(session: Session) -> str:
+    """Return which model there is, or what is the matter with it."""
+    if session.is_loading:
+        return f"loading {session.source} ..."
+    return f"{session.source} does not load" if session.load_failed else session.source
 
 
 def context(session: Session, finding: Finding, text: str) -> list[str]:
