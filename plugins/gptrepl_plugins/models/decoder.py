@@ -151,6 +151,9 @@ class Decoder:
         """
         _check((row[-1:],), self._config.vocab_size)
         place, width = len(row) - 1, self._width
+        activation = self._activation
+        if activation is F.gelu and isinstance(self._blocks[0].up, kernels.Transposed):
+            activation = kernels.brisk_gelu
         self._cache.grow(place + 1)
         x = self._embed(row[-1], place)
         for number, block in enumerate(self._blocks):
@@ -159,7 +162,7 @@ class Decoder:
             q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
             y = F.scaled_dot_product_attention(q, k, v, scale=block.scale)
             x = block.out.onto(y.view(1, width), x)
-            x = block.down.onto(self._activation(block.up(self._norm(x, block.ln_2))), x)
+            x = block.down.onto(activation(block.up(self._norm(x, block.ln_2))), x)
         self._cache.keep([row])
         return x
 

@@ -121,3 +121,14 @@ def _race(weight: Tensor) -> bool:
             one(x)
             taken[id(one)].append(time.perf_counter() - began)
     return min(taken[id(other)][1:]) < min(taken[id(plain)][1:])
+
+
+def brisk_gelu(x: Tensor) -> Tensor:
+    """Return the exact GELU of a small *x*, without the five microseconds that oneDNN adds."""
+    if not torch.backends.mkldnn.enabled:
+        return F.gelu(x)
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        return F.gelu(x)
+    finally:
+        torch._C._set_mkldnn_enabled(True)

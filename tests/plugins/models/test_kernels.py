@@ -74,3 +74,10 @@ def test_logits_at_several_positions_are_those_of_each_prefix() -> None:
         model.logits(held)
         torch.testing.assert_close(model.positions(row, count), expected, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(model.logits([row])[0], expected[-1], rtol=1e-4, atol=1e-4)
+
+
+def test_the_brisk_gelu_is_the_gelu_and_leaves_torch_as_it_was() -> None:
+    x = torch.linspace(-6, 6, 101)
+    before = torch.backends.mkldnn.enabled
+    torch.testing.assert_close(kernels.brisk_gelu(x), F.gelu(x))
+    assert torch.backends.mkldnn.enabled == before
