@@ -99,10 +99,6 @@ class Settings:
     )
     history_size: int = knob(10_000, ge=0, help="how many lines the history of a terminal keeps")
     log: bool = knob(True, help="keep a receipt of each generation")
-    colours: Literal["auto", "on", "off"] = knob(
-        "auto", help="colours on the terminal; auto leaves them out where NO_COLOR is set"
-    )
-    history_size: int = knob(10_000, ge=0, help="how many lines the history of a terminal keeps")
     suggest: bool = knob(False, help="show in grey how the model goes on; Right accepts it")
     theme: Literal["quiet", "bright", "plain"] = knob("quiet", help="how texts of each kind look")
     timing: bool = knob(False, help="say how long each line took")
