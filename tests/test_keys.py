@@ -16,6 +16,23 @@ def test_ctrl_c_drops_the_lines_since_multi():
     assert closing(shell.lines)[1:5] == ["the prompt goes on until :end", ". one", "> b", "b!"]
 
 
+def test_tab_completes_at_once_however_fast_it_is_typed():
+    shell = Terminal(spelling("!")).type(":keys v\t\r:tempera\t 0.5\r:qui\t\r")
+    assert shell.status == 0
+    assert shell.session.settings.keys == "vi"
+    assert shell.session.settings.value("temperature") == "0.5"
+
+
+def test_tab_takes_what_all_have_in_common():
+    shell = Terminal(spelling("!")).type(f":tempera\x08\x08\x08\t\r{CTRL_D}")
+    assert shell.lines[0] == "> :temp"
+
+
+def test_tab_in_a_prompt_does_nothing():
+    shell = Terminal(spelling("!", 3)).type(f"a\tbc\r{CTRL_D}")
+    assert shell.session.samples[0].prompt == "abc"
+
+
 def test_ctrl_c_drops_a_loop():
     shell = Terminal(spelling("!", 1)).type(f":for x in 1 2\r:temp {{x}}\r{CTRL_C}:temp\r{CTRL_D}")
     assert shell.lines[1:4] == [". :temp {x}", "> :temp", "temperature 0.8 (default)"]

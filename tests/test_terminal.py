@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import termios
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -157,6 +160,67 @@ def test_the_model_is_asked_for_when_the_prompt_is_drawn(monkeypatch):
     shell.type(f"a{CTRL_C}{CTRL_D}")
     assert len(asked) == 1
     assert ">" in asked[0]
+
+
+@contextlib.contextmanager
+def real_terminal(monkeypatch, tmp_path):
+    """Both ends of a pseudo-terminal of 60 columns that is this process's standard one."""
+    master, slave = os.openpty()
+    termios.tcsetwinsize(slave, (12, 60))
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr("gptrepl.history.history_path", lambda: tmp_path / "history")
+    with open(slave, closefd=False) as keys, open(slave, "w", closefd=False) as screen:
+        monkeypatch.setattr("sys.stdin", keys)
+        monkeypatch.setattr("sys.stdout", screen)
+        yield master, slave
+    os.close(slave)
+    os.close(master)
+
+
+def shown(master):
+    """A list that grows by what is written, and the thread that reads it."""
+    pieces = []
+
+    def read():
+        with contextlib.suppress(OSError):
+            while piece := os.read(master, 65536):
+                pieces.append(piece)
+                if b"the end" in b"".join(pieces):
+                    return
+
+    reader = Thread(target=read)
+    reader.start()
+    return pieces, reader
+
+
+def test_a_real_terminal_gets_a_fine_shell(monkeypatch, tmp_path):
+    with real_terminal(monkeypatch, tmp_path) as (master, slave):
+        pieces, reader = shown(master)
+        os.write(master, b"abc\r:nothing\r:quit\r")
+        before = termios.tcgetattr(slave)
+        assert terminal.run(spelling("de")) == 0
+        assert termios.tcgetattr(slave) == before
+        assert terminal.size() == (60, 12)
+        os.write(slave, b"the end")
+        reader.join()
+    text = b"".join(pieces).decode()
+    assert "\x1b[2mabc\x1b[0mde" in text
+    assert "\x1b[31mno command :nothing" in text
+    assert "+:nothing" in (tmp_path / "history").read_text()
+
+
+def test_a_terminal_without_a_size_gets_plain_input(monkeypatch, tmp_path):
+    with real_terminal(monkeypatch, tmp_path) as (master, slave):
+        termios.tcsetwinsize(slave, (0, 0))
+        pieces, reader = shown(master)
+        lines = iter([":temp 0.6", ":quit"])
+        monkeypatch.setattr("builtins.input", lambda _sign: next(lines))
+        assert terminal.run(spelling("de")) == 0
+        os.write(slave, b"the end")
+        reader.join()
+    text = b"".join(pieces)
+    assert b"this terminal (TERM=xterm) gets plain input" in text
+    assert b"temperature 0.6" in text
 
 
 # --- settings of the terminal ---------------------------------------------------------------------
