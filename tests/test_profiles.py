@@ -95,7 +95,9 @@ def test_a_value_means_what_it_says(text, name, shown):
         ("repetition_penalty: {wat: 1}", "p.yaml:1: repetition_penalty has"),
         ("chain: [top_k, nothing]", "p.yaml:1: chain: no setting named 'nothing'"),
         ("seed: {a: {b: {c: {d: 1}}}}", "p.yaml:1: it is nested too deeply"),
-        ("start: !!python/object/apply:os.system [ls]", "p.yaml:1: start must be text"),
+        ("start: !!python/object/apply:os.system [ls]", "p.yaml:1: tags (!) are not read"),
+        ("start: !mine x", "p.yaml:1: tags (!) are not read"),
+        ("min_p: []", "p.yaml:1: min_p has no value; `off` switches it off"),
         ("seed: [", "p.yaml:1: "),
         ("seed: &a 1\ntokens: *a", "p.yaml:1: aliases (*) are not read"),
         ("chain: &a [*a, *a]", "p.yaml:1: aliases (*) are not read"),
@@ -238,7 +240,7 @@ def test_only_what_differs_is_written(lay):
     assert (folder / "mine.yaml").read_text() == (
         "extends: base\n"
         "description: 'mine: all mine'\n"
-        "start: 'a: #b\n\n  '\n"
+        'start: "a: #b\\n"\n'
         "chain: [top_k]\n"
         "top_k: 40\n"
         "xtc: {probability: 0.5, threshold: 0.2}\n"

@@ -144,6 +144,13 @@ def test_a_text_that_grew_is_written_by_its_ids(tmp_path):
     assert replayed(tmp_path / "r.txt") == texts
 
 
+def test_a_seam_in_the_middle_of_a_character_is_kept(tmp_path):
+    lines = [":tokens 1", "x", ":mode story", ":more 1"]
+    texts = recorded(tmp_path / "r.txt", lines, Speller("é"))
+    assert texts == ["x\ufffd", "x\ufffd\ufffd"]
+    assert replayed(tmp_path / "r.txt", Speller("é")) == texts
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, GptreplError])
 def test_what_was_cut_short_is_as_short_again(tmp_path, error):
     texts = recorded(tmp_path / "r.txt", ["x", "x"], Interrupted("hello", 3, error))

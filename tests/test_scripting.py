@@ -337,6 +337,15 @@ def test_defaults_leave_only_the_model():
     assert session.settings.profile == "default"
 
 
+def test_ids_are_a_prompt(session):
+    assert prompts(session, ":ids 120 33") == ["x!"]
+    assert prompts(session, ':ids 120 as "another text"') == ["another text"]
+    assert list(session.samples[0].ids) == [120]
+    for line in (":ids 256", ":ids -1", ":ids x", ":ids 1.5"):
+        with pytest.raises(GptreplError, match="an id is a whole number from 0 to 255, not"):
+            list(evaluate(session, line))
+
+
 def test_nothing_is_replaced_while_there_are_no_variables():
     text = "{x} {{x}}"
     assert Scope().filled(text) is text

@@ -135,6 +135,8 @@ def build(name: str, value: Any, current: Sampler | None = None) -> Sampler:
     elif isinstance(value, list | tuple):
         if len(value) > len(known):
             raise GptreplError(f"{name} takes at most {len(known)} values: {', '.join(known)}")
+        if not value:
+            raise GptreplError(f"{name} has no value; `off` switches it off")
         given = dict(zip(known, value, strict=False))
     else:
         given = {next(iter(known)): value}

@@ -20,6 +20,8 @@ from .api import GptreplError
 
 NOTHING = ("", "~", "null", "none")
 DEEPEST = 4
+TAGS = "tag:yaml.org,2002:"
+CODE = f"{TAGS}python/"
 READABLE = 0o666
 """The mode of a written file, before the user's umask."""
 
@@ -99,6 +101,8 @@ class Reader:
         if id(node) in self._seen:  # aliases of aliases can be made to fill the memory
             raise self.fault(node, "aliases (*) are not read: write the value out")
         self._seen.add(id(node))
+        if not node.tag.startswith(TAGS) or node.tag.startswith(CODE):
+            raise self.fault(node, "tags (!) are not read: write the value alone")
         if isinstance(node, yaml.MappingNode):
             return {entry.key: entry.value for entry in self.pairs(node, depth + 1)}
         if isinstance(node, yaml.SequenceNode):
@@ -155,12 +159,24 @@ def put(path: Path, text: str) -> None:
         raise GptreplError(f"cannot write {path}: {reason}") from None
 
 
+class Dumper(yaml.SafeDumper):
+    """Writes a text with line breaks in double quotes, where nothing in it is a break of YAML's."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """Return the node of a text."""
+        style = '"' if len(data.splitlines()) > 1 or not data.isprintable() else None
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+
+Dumper.add_representer(str, Dumper.represent_str)
+
+
 def dumped(key: str, value: Any) -> str:
     """Return one entry as YAML: lists of lines one below the other, other values on one line."""
     is_lines = not isinstance(value, list | dict) or key == "commands"
     style = False if is_lines else None
-    return str(
-        yaml.safe_dump({key: value}, allow_unicode=True, width=1000, default_flow_style=style)
+    return yaml.dump(
+        {key: value}, Dumper=Dumper, allow_unicode=True, width=1000, default_flow_style=style
     )
 
 

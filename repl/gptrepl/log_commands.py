@@ -120,8 +120,8 @@ def export_over(session: Session, path: Path, text: Text = NOTHING) -> Iterator[
     found = log_of(session).find(text.strip())
     try:
         path.write_bytes(b"".join(receipts.to_json(one) + b"\n" for one in reversed(found)))
-    except OSError as error:
-        raise GptreplError(f"cannot write {path}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: no name can hold a zero byte
+        raise GptreplError(f"cannot write {path}: {why(error)}") from None
     yield Notice(f"{counted(len(found))} written to {path}")
 
 
@@ -197,5 +197,10 @@ def read(log: Log, what: str) -> list[Receipt]:
     try:
         with path.open("rb") as lines:
             return receipts.from_json(lines, what)
-    except OSError as error:
-        raise GptreplError(f"cannot read the receipts {what}: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise GptreplError(f"cannot read the receipts {what}: {why(error)}") from None
+
+
+def why(error: Exception) -> str:
+    """Return why a file could not be used."""
+    return getattr(error, "strerror", None) or str(error)

@@ -22,5 +22,6 @@ def read_prompt(path: str) -> str:
         raise GptreplError(
             f"{path} is not UTF-8 text: byte {error.start} is no character"
         ) from None
-    except OSError as error:
-        raise GptreplError(f"cannot read {path!r}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: no name can hold a zero byte
+        reason = getattr(error, "strerror", None) or str(error)
+        raise GptreplError(f"cannot read {path!r}: {reason}") from None

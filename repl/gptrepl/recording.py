@@ -149,7 +149,8 @@ def line_of(sample: Sample, loaded: Loaded) -> str:
     """Return the line that samples from the prompt of *sample*, and from the same ids."""
     prompt = sample.prompt
     if loaded.encode(prompt) != list(sample.ids):
-        return f":ids {' '.join(map(str, sample.ids))}"
+        ids = " ".join(map(str, sample.ids))
+        return f":ids {ids} as {json.dumps(prompt, ensure_ascii=False)}"
     is_plain = prompt == prompt.strip("\ufeff") and not prompt.startswith(":")
     if is_plain and not re.search(r"[\r\n]", prompt):
         return prompt

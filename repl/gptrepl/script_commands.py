@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -64,19 +65,30 @@ def prompt(session: Session, text: Text) -> Iterator[Event]:
     yield from session.stream(text)
 
 
-def ids(session: Session, *ids: int) -> Iterator[Event]:
-    """Sample from the text that the tokens IDS spell, exactly as these tokens."""
+def ids(session: Session, ids: Text) -> Iterator[Event]:
+    """Sample from the tokens IDS: `:ids 12 7 31`, or `:ids 12 7 31 as "the text"`.
+
+    They are the prompt exactly as they are, and the text that they spell is shown, or the text
+    that is given.
+    """
     yield from session.ready()
-    vocabulary, seed = session.tokenizer.vocab_size, session.settings.seed
-    strange = [token for token in ids if not 0 <= token < vocabulary]
-    if strange or not ids:
-        raise GptreplError(
-            f"ids are numbers from 0 to {vocabulary - 1}, not {strange[:1] or 'none'}"
-        )
-    text = b"".join(map(session.tokenizer.token_bytes, ids)).decode("utf-8", "replace")
-    first = session.start(text).seed if not isinstance(seed, int) else seed
+    numbers, sign, text = ids.partition(" as ")
+    tokens = [known_id(word, session.tokenizer.vocab_size) for word in numbers.split()]
+    if not tokens:
+        raise GptreplError(":ids needs at least one token")
+    spelled = b"".join(map(session.tokenizer.token_bytes, tokens)).decode("utf-8", "replace")
+    prompt = unquoted(text.strip()) if sign else spelled
+    first = session.settings.seed
+    first = first if isinstance(first, int) else secrets.randbelow(2**32)
     seeds = [(first + place) % (LAST_SEED + 1) for place in range(session.settings.num_samples)]
-    yield from session.resume([Start(text, ids, one) for one in seeds])
+    yield from session.resume([Start(prompt, tokens, seed) for seed in seeds])
+
+
+def known_id(word: str, vocabulary: int) -> int:
+    """Return the id that *word* spells, one of a *vocabulary* of so many."""
+    if not word.isdecimal() or int(word) >= vocabulary:
+        raise GptreplError(f"an id is a whole number from 0 to {vocabulary - 1}, not {word!r}")
+    return int(word)
 
 
 def expect(session: Session, condition: Text) -> Iterator[Event]:

@@ -139,7 +139,11 @@ class Scope:
         """
         if self._files and not path.is_absolute():
             path = self._files[-1].parent / path
-        if any(path.resolve() == file.resolve() for file in self._files):
+        try:
+            running = path.resolve() in [file.resolve() for file in self._files]
+        except (OSError, ValueError) as error:  # ValueError: no name can hold a zero byte
+            raise GptreplError(f"cannot read the script {str(path)!r}: {error}") from None
+        if running:
             raise GptreplError(f"{path} is being run already: a script cannot run itself")
         outer, self._loop = self._loop, None
         self._files.append(path)
@@ -205,5 +209,6 @@ def read_file(path: Path, name: str) -> Iterator[Line]:
                 yield Line(text, f"{name}:{number}")
     except UnreadableError as error:
         raise located(error, f"{name}:{number + 1}") from None
-    except OSError as error:
-        raise GptreplError(f"cannot read the script {name}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # ValueError: no name can hold a zero byte
+        reason = getattr(error, "strerror", None) or str(error)
+        raise GptreplError(f"cannot read the script {name}: {reason}") from None
