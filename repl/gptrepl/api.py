@@ -190,6 +190,9 @@ class LoadOptions:
     """`float32`, `bfloat16` or `float16`: the type the weights are held in."""
     activation: str = "auto"
     """`gelu` or `gelu_new`, where a model has the choice; `auto`: what its own files say."""
+    quantize: str = "off"
+    """`bf16`, `int8` or `int4`: the bits that weights are held in. A model that does so says it
+    by an attribute of this name."""
     tokenizer: Tokenizer | None = None
     """The one the user chose; None: the loader finds the model's own."""
     device_map: str = "off"

@@ -114,6 +114,7 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
         device=device,
         dtype=dtype,
         activation=settings.activation,
+        quantize=settings.quantize,
         tokenizer=tokenizer,
         device_map=settings.device_map,
         trust_remote_code=settings.trust_remote_code,
@@ -136,6 +137,8 @@ def open_source(settings: Settings, progress: Callable[[str, int, int | None], N
         if not plugins.is_own(plugins.installed("models")[name]):
             reason = str(plugins.blame("models", name, plugins.reason(error)))
         raise LoadError(f"cannot load {source!r}: {reason}") from error
+    if getattr(model, "quantize", "off") != settings.quantize:
+        notes.append(f"quantize {settings.quantize} has no effect on the models of {name}")
     check_vocabulary(model, tokenizer, notes)
     print_ = Fingerprint(files or identify(weight_files(loader, source)))  # now it is downloaded
     return Loaded(source, loader, model, tokenizer, device, dtype, tuple(notes), print_)

@@ -31,6 +31,7 @@ OF_MODEL = (
     "device",
     "dtype",
     "activation",
+    "quantize",
     "device_map",
     "trust_remote_code",
 )
@@ -67,6 +68,9 @@ class Settings:
     )
     activation: Literal["auto", "gelu", "gelu_new"] = knob(
         "auto", help="the activation, where a model has the choice: auto is what its files say"
+    )
+    quantize: Literal["off", "bf16", "int8", "int4"] = knob(
+        "off", help="hold the weights in fewer bits: faster, smaller, and another text"
     )
     device_map: Literal["off", "auto"] = knob(
         "off", help="auto spreads a model of transformers over all devices (needs accelerate)"

@@ -101,6 +101,10 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
     if config.tied:
         model.transformer.wte.weight = model.lm_head.weight
     model.eval()
+    if options.quantize != "off":
+        from gptrepl_plugins.models.quantization import quantize
+
+        quantize(model, options.quantize, options.note)
     if options.device == "cpu":
         model.threads = threads.choose(model)
     return model

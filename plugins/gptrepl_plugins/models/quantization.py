@@ -1,0 +1,215 @@
+"""Linear layers in fewer bits: each weight is packed once for the kernel that is fastest here.
+
+Activations between the layers, norms and attention stay float32; the embeddings become bfloat16.
+A weight in float32 is let go as soon as it is packed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from gptrepl.api import LoadError
+from gptrepl_plugins.models import kernels
+from gptrepl_plugins.models.gpt import GPT
+from gptrepl_plugins.models.kernels import Linear
+
+GROUP = 32
+"""So many weights of a row share a scale and an offset in int4."""
+_MISSING = (AttributeError, RuntimeError, NotImplementedError)
+"""What torch raises where it, or this machine, lacks a kernel."""
+
+
+class _Kernel:
+    """A call on packed weights; inputs and outputs are float32."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def onto(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return the layer's outputs added to *residual*."""
+        return residual + self(x)
+
+
+class BFloat16(_Kernel):
+    """oneDNN's product of bfloat16 weights, packed, with bfloat16 activations."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        pack = torch.ops.mkldnn._reorder_linear_weight
+        self.packed = pack(weight.bfloat16(), 1)
+        self.bias = None if bias is None else bias.bfloat16()
+        self._product = kernels.product()
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the layer's outputs, shape (positions, out)."""
+        return self._product(x.bfloat16(), self.packed, self.bias, "none", [], "").float()
+
+
+class Int8(_Kernel):
+    """fbgemm's product: a scale for each output, activations rounded to 8 bits as they come."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        scale = weight.abs().amax(1).clamp(min=1e-9) / 127
+        zero = torch.zeros(len(scale), dtype=torch.long)
+        rounded = _rounded(weight, scale[:, None])
+        with warnings.catch_warnings():  # torch means to drop such tensors, and has no other way
+            warnings.simplefilter("ignore", UserWarning)
+            made = torch._make_per_channel_quantized_tensor(rounded, scale.double(), zero, 0)
+            self.packed = torch.ops.quantized.linear_prepack(made, bias)
+        # Without these instructions sums of two products overflow unless activations have 7 bits.
+        self._narrow = not torch.cpu._is_vnni_supported()
+        self._product = torch.ops.quantized.linear_dynamic.default
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the layer's outputs, shape (positions, out)."""
+        product: Tensor = self._product(x, self.packed, self._narrow)
+        return product
+
+
+class Int4(_Kernel):
+    """The product of 4-bit weights in groups with bfloat16 activations."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        numbers, scale, offset = _grouped(weight)
+        pack = torch._convert_weight_to_int4pack_for_cpu
+        self.packed = pack(numbers.to(torch.int32), 1)
+        self.scales = torch.stack((scale, offset), -1).transpose(0, 1).contiguous().bfloat16()
+        self.bias = bias
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the layer's outputs, shape (positions, out)."""
+        product = torch._weight_int4pack_mm_for_cpu
+        y: Tensor = product(x.bfloat16(), self.packed, GROUP, self.scales).float()
+        return y if self.bias is None else y + self.bias
+
+
+class Portable(_Kernel):
+    """Weights in few bits that are made float32 again at each call: small, and slow."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None, precision: str):
+        self.bias = bias
+        if precision == "bf16":
+            self.numbers, self.scale, self.offset = weight.bfloat16(), None, None
+        elif precision == "int8" or weight.shape[1] % GROUP:
+            scale = weight.abs().amax(1, keepdim=True).clamp(min=1e-9) / 127
+            self.numbers, self.scale, self.offset = _rounded(weight, scale), scale, None
+        else:
+            numbers, self.scale, self.offset = _grouped(weight)
+            self.numbers = (numbers - 8).to(torch.int8)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the layer's outputs, shape (positions, out)."""
+        return F.linear(x, self.weight(), self.bias)
+
+    def weight(self) -> Tensor:
+        """Return the weight as float32, shape (out, in)."""
+        weight = self.numbers.float()
+        if self.scale is None:
+            return weight
+        if self.offset is None:
+            return weight * self.scale
+        groups = weight.view(*self.scale.shape, GROUP)
+        return (groups * self.scale[..., None] + self.offset[..., None]).view_as(weight)
+
+
+class Quantized(nn.Module):
+    """A linear layer that holds its weight packed, and nothing else of it."""
+
+    def __init__(self, call: Linear):
+        super().__init__()
+        self._call = call
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the layer's outputs, shape (..., out)."""
+        return self._call(x.flatten(0, -2)).view(*x.shape[:-1], -1)
+
+    def kernel(self) -> Linear:
+        """Return the call that a decoder makes."""
+        return self._call
+
+
+def quantize(model: GPT, precision: str, note: Callable[[str], None]) -> None:
+    """Replace the linear layers of *model* by packed ones, one after the other.
+
+    Raise LoadError where the model is not on the CPU.
+    """
+    body, device = model.transformer, model.transformer.wpe.weight.device
+    if device.type != "cpu":
+        raise LoadError(f"quantize {precision} is for the cpu, not {device}: set one of them off")
+    before, slow = size_of(model), False
+    with torch.no_grad():
+        for parent, name in _layers(model):
+            is_head = parent is model
+            call = pack(
+                getattr(parent, name), "int8" if is_head and precision == "int4" else precision
+            )
+            slow |= isinstance(call, Portable)
+            setattr(parent, name, Quantized(call))
+        body.wte.weight = nn.Parameter(body.wte.weight.bfloat16(), requires_grad=False)
+    model.quantize = precision
+    model.eval()
+    after = size_of(model)
+    note(f"quantize {precision}: {after / 1e6:.0f} MB of weights instead of {before / 1e6:.0f} MB")
+    if slow:
+        note(f"quantize {precision} saves memory only: this torch has no quick kernel for it here")
+
+
+def pack(linear: nn.Linear, precision: str) -> Linear:
+    """Return the call of a linear layer in fewer bits; the portable one where no other works."""
+    weight = linear.weight.detach().float()
+    bias = None if linear.bias is None else linear.bias.detach().float()
+    kinds = {"bf16": BFloat16, "int8": Int8, "int4": Int4}
+    portable = Portable(weight, bias, precision)
+    x = torch.linspace(-1, 1, weight.shape[1])[None]
+    try:
+        quick: Linear = kinds[precision](weight, bias)
+        expected, found = portable(x), quick(x)
+    except _MISSING:
+        return portable
+    error = (found - expected).norm() / expected.norm().clamp(min=1e-6)
+    return quick if float(error) < 0.1 else portable
+
+
+def size_of(model: nn.Module) -> int:
+    """Return how many bytes the weights of *model* take, packed ones included."""
+    own = {weight.data_ptr(): weight.nbytes for weight in model.parameters()}
+    packed = [part._call for part in model.modules() if isinstance(part, Quantized)]
+    return sum(own.values()) + sum(map(_bytes, packed))
+
+
+def _bytes(call: Linear) -> int:
+    if isinstance(call, Int8):
+        weight, bias = torch.ops.quantized.linear_unpack(call.packed)
+        return int(weight.numel()) + (0 if bias is None else int(bias.nbytes))
+    tensors = [value for value in vars(call).values() if isinstance(value, Tensor)]
+    return sum(value.numel() * value.element_size() for value in tensors)
+
+
+def _layers(model: GPT) -> Iterator[tuple[nn.Module, str]]:
+    """Yield each linear layer as the module that holds it and its name there."""
+    for block in model.transformer.blocks:
+        yield from ((block.attn, "c_attn"), (block.attn, "c_proj"))
+        yield from ((block.mlp, "c_fc"), (block.mlp, "c_proj"))
+    yield model, "lm_head"
+
+
+def _rounded(weight: Tensor, scale: Tensor) -> Tensor:
+    return (weight / scale).round_().clamp_(-127, 127).to(torch.int8)
+
+
+def _grouped(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return numbers from 0 to 15, (out, in), and (out, groups) scales and offsets of theirs.
+
+    A weight is (number - 8) * scale + offset; both are rounded to bfloat16 before the numbers
+    are chosen, since that is how the kernel reads them.
+    """
+    groups = weight.reshape(len(weight), -1, GROUP)
+    least, most = groups.amin(-1), groups.amax(-1)
+    scale = ((most - least) / 15).clamp(min=1e-6).bfloat16().float()
+    offset = (least + 8 * scale).bfloat16().float()
+    numbers = ((groups - offset[..., None]) / scale[..., None] + 8).round_().clamp_(0, 15)
+    return numbers.flatten(1), scale, offset

@@ -1,0 +1,102 @@
+"""Fewer bits give nearly the same logits, by the quick kernels and by the portable one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from gptrepl.api import LoadError, LoadOptions
+from gptrepl_plugins.models import nanogpt, quantization
+from gptrepl_plugins.models.gpt import GPT, GPTConfig
+
+COST = {"bf16": 1.001, "int8": 1.005, "int4": 1.03}
+"""What the perplexity of a small model may be multiplied by."""
+
+
+def load(golden: Path, precision: str) -> tuple[GPT, list[str]]:
+    notes: list[str] = []
+    options = LoadOptions(quantize=precision, note=notes.append)
+    model, _ = nanogpt.load(str(golden / "nanogpt_char/out/ckpt.pt"), options)
+    assert isinstance(model, GPT)
+    return model, notes
+
+
+def perplexity(model: GPT, ids: list[int]) -> float:
+    logits = model.positions(ids[:-1], len(ids) - 1)
+    return math.exp(float(F.cross_entropy(logits, torch.tensor(ids[1:]))))
+
+
+@pytest.fixture(scope="module")
+def exact(golden: Path) -> GPT:
+    return load(golden, "off")[0]
+
+
+@pytest.fixture(scope="module")
+def ids(exact: GPT) -> list[int]:
+    generator = torch.Generator().manual_seed(2)
+    made: list[int] = exact.generate(torch.tensor([[0]]), 64, 1.0, None, generator)[0].tolist()
+    return made
+
+
+@pytest.mark.filterwarnings("ignore:.*tokenizer")
+@pytest.mark.parametrize("precision", COST)
+@pytest.mark.parametrize("portable", [False, True])
+def test_the_perplexity_hardly_changes(
+    golden: Path,
+    exact: GPT,
+    ids: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    precision: str,
+    portable: bool,
+) -> None:
+    if portable:
+        for kind in (quantization.BFloat16, quantization.Int8, quantization.Int4):
+            monkeypatch.setattr(kind, "__call__", None)
+            monkeypatch.setattr(kind, "__init__", lambda *_: (_ for _ in ()).throw(RuntimeError()))
+    model, notes = load(golden, precision)
+    assert model.quantize == precision
+    assert any(note.startswith(f"quantize {precision}: ") for note in notes)
+    assert any("saves memory only" in note for note in notes) >= portable
+    assert perplexity(model, ids) < perplexity(exact, ids) * COST[precision]
+    assert quantization.size_of(model) < quantization.size_of(exact)
+    batch = [ids[:9], ids[:5], ids[:9]]
+    torch.testing.assert_close(
+        model.logits(batch)[0], model.logits([ids[:9]])[0], rtol=0.1, atol=0.1
+    )
+
+
+def test_the_modules_still_run(golden: Path, ids: list[int]) -> None:
+    model, _ = load(golden, "int8")
+    logits = model(torch.tensor([ids[:9]]))[0][0, -1]
+    torch.testing.assert_close(logits, model.logits([ids[:9]])[0], rtol=0.05, atol=0.1)
+
+
+@torch.no_grad()
+def test_odd_shapes_are_packed_too() -> None:
+    for shape in ((17, 40), (65, 32), (3, 8)):
+        torch.manual_seed(1)
+        layer = nn.Linear(shape[1], shape[0])
+        x = torch.randn(2, shape[1])
+        for precision in COST:
+            error = (quantization.pack(layer, precision)(x) - layer(x)).norm() / layer(x).norm()
+            assert float(error) < 0.15
+
+
+@torch.no_grad()
+def test_a_weight_of_zeros_stays_one() -> None:
+    layer = nn.Linear(64, 32)
+    nn.init.zeros_(layer.weight)
+    for precision in COST:
+        y = quantization.pack(layer, precision)(torch.ones(1, 64))
+        torch.testing.assert_close(y[0], layer.bias, rtol=0.02, atol=0.02)
+
+
+def test_other_devices_are_refused() -> None:
+    model = GPT(GPTConfig(8, 11, 1, 1, 8)).to("meta")
+    with pytest.raises(LoadError, match=r"^quantize int8 is for the cpu, not meta"):
+        quantization.quantize(model, "int8", lambda _: None)
