@@ -73,18 +73,31 @@ def test_ctrl_c_in_mid_stream_keeps_the_text():
 
 
 class Pressed(Speller):
-    """Ctrl-C is pressed twice while it thinks of the third token."""
+    """A signal comes twice while it thinks of the third token."""
+
+    number = signal.SIGINT
 
     def logits(self, rows):
         if len(self.calls) == 2:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), self.number)
+            os.kill(os.getpid(), self.number)
         return super().logits(rows)
 
 
 def test_ctrl_c_twice_is_ctrl_c():
     shell = Terminal(session_of(Pressed("defg", 3), max_new_tokens=9)).type(f"abc\r{CTRL_D}")
     assert closing(shell.lines) == ["> abc", "abcde", "interrupted, 2", ">"]
+
+
+class Killed(Pressed):
+    number = signal.SIGTERM
+
+
+def test_a_shell_that_is_killed_ends_its_sample_first():
+    shell = Terminal(session_of(Killed("defg", 3), max_new_tokens=9)).type("abc\r:temp\r")
+    assert shell.status == 128 + signal.SIGTERM
+    assert closing(shell.lines) == ["> abc", "abcde", "interrupted, 2"]
+    assert shell.session.samples[0].text == "abcde"
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, RecursionError, MemoryError])

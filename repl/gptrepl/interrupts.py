@@ -74,6 +74,8 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _end(self, number: int, _frame: object) -> None:
+        if self.status is not None:  # it is ending already
+            return
         self.status = KILLED + number
         if self._works:
             raise KeyboardInterrupt
