@@ -124,11 +124,13 @@ def set_(
 def show(session: Session, *names: SettingName) -> Iterator[Event]:
     """Show each setting, its value and where that came from.
 
-    Later origins win: default, profile, command line, typed. Samplers that are off are listed
-    by :chain; name one to show it all the same.
+    Later origins win: default, configuration, environment, profile, command line, typed.
+    Samplers that are off are listed by :chain; name one to show it all the same.
     """
     settings = session.settings
-    chosen = [proper(name) for name in names] or [*FIELDS, *settings.samplers]
+    chosen = [proper(name) for name in names if name != "profile"]
+    if not names:
+        chosen = [*FIELDS, *settings.samplers]
     rows = [(name, in_force(session, name), settings.origin(name)) for name in chosen]
     if not names or "profile" in names:
         rows.insert(0, ("profile", settings.profile, ""))

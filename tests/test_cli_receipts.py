@@ -1,0 +1,135 @@
+"""The installed command: receipts, replays, recordings and checks outside of the shell."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from gptrepl import cli
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    """Run the command with a data folder of its own; return status, stdout and stderr."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.chdir(tmp_path)
+
+    def run(*words):
+        status = cli.run(words)
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return run
+
+
+def lines(*texts):
+    return [word for text in texts for word in ("-c", text)]
+
+
+def test_a_session_is_logged_replayed_and_recorded(run, tmp_path):
+    typed = lines(":tokens 20", "ROMEO:", ":temp hot", ":seed random", "JULIET:")
+    status, out, _ = run("--keep-going", "--record", "r.txt", *typed)
+    assert status == 1
+    status, listed, _ = run("log")
+    assert status == 0
+    assert [row.split()[0] for row in listed.splitlines()] == ["id", "1", "2"]
+    assert "JULIET" in run("log", "juliet")[1]
+    assert run("log", "nothing like it")[1] == "no receipt holds 'nothing like it'\n"
+    status, shown, _ = run("log", "show", "1")
+    digest = next(line.split()[1] for line in shown.splitlines() if line.startswith("weights"))
+    assert len(digest) == 64
+    assert run("log", "export", "all.jsonl")[1] == "2 receipts written to all.jsonl\n"
+    status, said, _ = run("replay", "1", "all.jsonl")
+    assert (status, said.count("identical: 20 tokens in 1 sample")) == (0, 3)
+    assert f":expect model {digest}" in (tmp_path / "r.txt").read_text()
+    status, again, _ = run("--script", "r.txt")
+    assert (status, again) == (0, out)
+
+
+def test_drift_is_status_4_and_the_others_are_replayed_too(run, tmp_path):
+    run(*lines(":tokens 20", "ROMEO:", "JULIET:"))
+    run("log", "export", "all.jsonl")
+    oldest, newest = (tmp_path / "all.jsonl").read_text().splitlines()
+    changed = json.loads(oldest)
+    changed["samples"][0]["ids"][3] = 7
+    (tmp_path / "all.jsonl").write_text(f"{json.dumps(changed)}\n{newest}\n")
+    status, out, err = run("replay", "all.jsonl", "gone.jsonl")
+    assert status == 4
+    assert out.splitlines()[0] == "all.jsonl:1"
+    assert "identical: 20 tokens" in out
+    assert err.splitlines()[0].startswith("not identical: sample 1 has another token 4: it was ")
+    assert err.splitlines()[1] == "cannot read the receipts gone.jsonl: No such file or directory"
+
+
+def test_a_checkpoint_is_held_to_its_text(run, tmp_path, golden):
+    shutil.copytree(golden / "nanogpt_char", tmp_path / "project")
+    status, out, _ = run("project/out", "--record", "r.txt", *lines(":tokens 20", "ROMEO:"))
+    run("log", "export", "kept.jsonl")
+    shutil.copytree(tmp_path / "project", tmp_path / "moved")
+    assert run("replay", "kept.jsonl", "--model", "moved/out")[0] == 0
+    assert run("--script", "r.txt")[:2] == (0, out)
+
+    import torch
+
+    path = tmp_path / "project/out/ckpt.pt"
+    checkpoint = torch.load(path, weights_only=True)
+    checkpoint["model"]["transformer.wte.weight"] *= 1.5
+    torch.save(checkpoint, path)
+    status, said, err = run("replay", "kept.jsonl")
+    assert status == 4
+    assert "not identical: sample 1 has another token" in err
+    assert "weights " in said
+    status, _, err = run("--script", "r.txt")
+    assert status == 4
+    assert "expected the model " in err
+
+
+def test_json_lines_and_no_log(run):
+    status, out, err = run("--json", "--no-log", *lines(":tokens 3", "ROMEO:", ":show temp"))
+    objects = [json.loads(line) for line in out.splitlines()]
+    kinds = [line["event"] for line in objects if line["event"] != "progress"]
+    assert (status, err) == (0, "")
+    assert kinds == ["notice", "sample_started", *["token"] * 3, "sample_ended", "table"]
+    assert run("log")[1] == "there are no receipts yet\n"
+    assert json.loads(run("log", "--json")[1])["event"] == "notice"
+
+
+def test_expectations_decide_the_status(run, tmp_path):
+    (tmp_path / "t.txt").write_text(
+        ":for t in 0.5 1\n:temp {t}\n:tokens 5\nROMEO:\n:expect tokens 5\n:end\n:expect /JULIET/\n"
+    )
+    status, out, err = run("--script", "t.txt")
+    assert status == 4
+    assert out.count("ROMEO:") == 2
+    assert err.splitlines()[-1].startswith("t.txt:7: expected text ~ /JULIET/, not 'ROMEO:")
+    assert run(*lines(":load nowhere/"))[0] == 3
+    assert run("--record", "t.txt", *lines("x"))[0] == 2
+
+
+def test_profiles_are_checked_shown_and_joined(run, tmp_path):
+    (tmp_path / "good.yaml").write_text("extends: creative\nseed: 4\ncommands: [':temp 1']\n")
+    (tmp_path / "bad.yaml").write_text("temp: hot\nseeed: 4\n")
+    (tmp_path / "worse.yaml").write_text("commands:\n- ':tmep 1'\n")
+    assert run("profile", "check", "good.yaml") == (0, "", "")
+    status, out, err = run("profile", "check", "good.yaml", "bad.yaml", "worse.yaml", "gone.yaml")
+    assert (status, out) == (1, "")
+    assert [line.split(": ")[0] for line in err.splitlines()] == [
+        "bad.yaml:1",
+        "bad.yaml:2",
+        "worse.yaml:2",
+        "cannot read the profile gone.yaml",
+    ]
+    assert "creative" in run("profile")[1]
+    assert "seed" in run("profile", "show", "good.yaml")[1]
+    assert run("profile", "rubbish")[0] == 2
+    options = ("--profile", "creative", "--profile", "good.yaml", "--top-k", "3")
+    shown = run(*options, *lines(":show profile temp seed top_k"))[2]
+    assert [" ".join(line.split()) for line in shown.splitlines()[1:]] == [
+        "setting value from",
+        "profile creative+good.yaml",
+        "temperature off typed",
+        "seed 4 profile creative+good.yaml",
+        "top_k 3 command line",
+    ]
