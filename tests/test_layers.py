@@ -38,6 +38,7 @@ ORDER = [
         "catalogue",
         "skeleton",
         "builtins",
+        "watching",
         "editing",
         "expectations",
         "script_commands",

@@ -62,6 +62,7 @@ class Model(Protocol):
 
     - `recommended: Mapping[str, Any]`: the sampling that its makers advise, by the names of
       settings and samplers; `:profile model` applies it;
+    - `about: str`: how far it was trained, in words;
     - `replay_build(generator)`: makes the draws from a CPU generator that building it makes in
       nanoGPT's sample.py before the first token is drawn;
     - `complete(request)` and `idle(request)`: it samples by itself, as a `Writer` does;

@@ -45,7 +45,8 @@ def load(session: Session, source: Source | None = None) -> Iterator[Event]:
     source, tokenizer = with_tokenizer(source)
     changed = session.settings.but("typed", model=source, tokenizer=tokenizer)
     yield from session.apply(changed, reload=True)
-    yield Notice(f"loaded {session.source}")
+    if session.loaded is not None:
+        yield Notice(f"loaded {session.loaded.title}")
 
 
 def place_of(loaded: Loaded | None) -> str:

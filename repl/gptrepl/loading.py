@@ -40,6 +40,12 @@ class Loaded:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     """The hash of the weights, where the loader tells their files."""
 
+    @property
+    def title(self) -> str:
+        """The source, and how far the model was trained where that is known."""
+        known = getattr(self.model, "about", "")
+        return f"{self.source}: {known}" if known else self.source
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of *text* from its beginning: those before every text stand there once."""
         ids = self.tokenizer.encode(text)

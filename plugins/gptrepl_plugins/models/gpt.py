@@ -126,6 +126,8 @@ class GPT(nn.Module):
         """How many threads `logits` runs on; None: as many as torch has."""
         self.quantize = "off"
         """The precision that the linear layers are rounded to; `off`: that of their weights."""
+        self.about = ""
+        """How far it was trained, in words, where that is known."""
         self._decoder: Decoder | None = None
         self.apply(_draw)
         for name, weight in self.named_parameters():

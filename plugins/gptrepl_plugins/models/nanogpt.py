@@ -5,6 +5,7 @@ A source is a folder with a ckpt.pt, a checkpoint file, or the name of a bundled
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
@@ -57,7 +58,9 @@ def load(source: str, options: LoadOptions) -> tuple[Model, Tokenizer]:
     tensors = weights.plain(state, str(path))
     config = _configure(arguments, tensors, path)
     tokenizer = vocabulary.choose(path, dataset, config.vocab_size, options)
-    return weights.build(config, tensors, str(path), options), tokenizer
+    model = weights.build(config, tensors, str(path), options)
+    model.about = _training(content)
+    return model, tokenizer
 
 
 def files(source: str) -> Iterable[Path]:
@@ -134,6 +137,16 @@ def _parts(
         raise LoadError(f"{path} has no 'model_args', which say the number of heads")
     dataset = config.get("dataset") if isinstance(config, dict) else None
     return state, arguments, dataset if isinstance(dataset, str) else None
+
+
+def _training(content: Mapping[str, Any]) -> str:
+    """Return how far a checkpoint was trained, as train.py notes it; empty if it is not said."""
+    parts: list[str] = []
+    if isinstance(content.get("iter_num"), int):
+        parts.append(f"iteration {content['iter_num']}")
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # a number, or a tensor of one
+        parts.append(f"validation loss {float(content['best_val_loss']):.4f}")
+    return ", ".join(parts)
 
 
 def _configure(arguments: dict[str, Any], tensors: Mapping[str, Tensor], path: Path) -> GPTConfig:
