@@ -45,7 +45,7 @@ ORDER = [
         "advice",
         "profile_commands",
     ],
-    ["log_commands"],
+    ["log_commands", "bench"],
     ["script", "jsonlines"],
     [
         "keyboard",

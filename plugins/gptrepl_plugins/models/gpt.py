@@ -144,6 +144,17 @@ class GPT(nn.Module):
         """The longest row that is seen, in tokens; longer rows are cropped to their last ids."""
         return self.config.block_size
 
+    @property
+    def bytes_per_token(self) -> int:
+        """How many bytes of weights are read to decode one token."""
+        from gptrepl_plugins.models.quantization import size_of
+
+        body = self.transformer
+        embeddings = body.wpe.weight.nbytes
+        if body.wte.weight is not getattr(self.lm_head, "weight", None):
+            embeddings += body.wte.weight.nbytes
+        return size_of(self) - embeddings
+
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return float32 logits, shape (len(rows), vocab_size), for the token after each row.
 

@@ -17,6 +17,7 @@ from .. import __version__
 
 SUBCOMMANDS = {
     "sample": "what sample.py of nanoGPT does, with all its options",
+    "bench": "how fast a model is here, and how fast others are",
     "log": "find the receipts of what was generated, and keep them",
     "replay": "draw a receipt again and say whether the text is identical",
     "profile": "list, show and compare profiles, or check files of them",
