@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 
-.PHONY: run test check lint wheel clean
+.PHONY: run test check lint wheel docs clean
 
 run: .venv/installed
 	@$(BIN)/gptrepl $(ARGS)
@@ -28,6 +28,11 @@ wheel: .venv/installed-dev
 	build/wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install \
 		--constraint constraints.txt build/wheel/*.whl
 	cd build/wheel && sh ../../tests/wheel.sh venv/bin
+
+# The README's tables and its picture, made anew from the program.
+docs: .venv/installed-dev
+	$(BIN)/python tests/test_readme.py
+	$(BIN)/python docs/picture.py
 
 .venv/python:
 	@echo "making .venv: the packages take a minute to install" >&2
