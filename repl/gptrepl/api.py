@@ -65,6 +65,13 @@ class Model(Protocol):
     - `about: str`: how far it was trained, in words;
     - `replay_build(generator)`: makes the draws from a CPU generator that building it makes in
       nanoGPT's sample.py before the first token is drawn;
+    - `positions(row, count)`: float32 logits, shape (count, vocab_size), after each of the last
+      *count* prefixes of *row*, the last of them the row itself, for `:draft` and `:perplexity`;
+      the row is no longer than the block;
+    - `rough()`: a sequence of one cheap model whose logits are nearly its own, for the guesses of
+      `:draft`; or an empty one;
+    - `quantize: str` and `bytes_per_token: int`: the bits that its weights are held in, and how
+      many bytes of them a token reads, for `gptrepl bench`;
     - `complete(request)` and `idle(request)`: it samples by itself, as a `Writer` does;
     - `place: str`: where it runs, in words, if that is not a device of this machine;
     - `siblings: Iterable[str]`: the sources of other models at the same place.

@@ -16,7 +16,7 @@ from torch import Generator, Tensor
 from . import plugins
 from .api import GptreplError, Model, Sampler
 from .chain import Chain
-from .draw import draw
+from .draw import Noise, draw
 
 SPARE = 0x9E3779B97F4A7C15
 """Set against a sample's seed it seeds the generators of its samplers: golden ratio, 64 bits."""
@@ -87,16 +87,37 @@ def generate(
         if logits.shape != (len(alive), model.vocab_size) or logits.dtype != torch.float32:
             due = f"float32 of shape ({len(alive)}, {model.vocab_size})"
             raise GptreplError(f"the model gave {described(logits)} where {due} was due")
-        logprobs = logits.log_softmax(-1)  # of all rows: one call
-        for place, index in enumerate(alive):
-            row, own = rows[index], logits[place]
-            left = remaining(own, row, known)
-            token = int(left.argmax()) if row.greedy else draw(left, row.generator)
-            logprob = float(logprobs[place, token])
-            if not math.isfinite(logprob):
-                raise GptreplError(broken(own))
-            row.ids.append(token)
-            yield Pick(index, token, logprob, *(measures(own, left) if measure else ()))
+        for own, index in zip(logits, alive, strict=True):
+            yield pick(index, own, rows[index], known, measure=measure)
+
+
+def pick(
+    index: int,
+    logits: Tensor,
+    row: Row,
+    known: int | None,
+    *,
+    measure: bool = False,
+    noise: Noise | None = None,
+) -> Pick:
+    """Return the pick of *row* from its *logits*, 1-D, with its id appended to the row.
+
+    The draw uses *noise*, or the row's generator where that is None.
+    """
+    left = remaining(logits, row, known)
+    token = choose(left, row, noise)
+    logprob = float(logits.log_softmax(-1)[token])
+    if not math.isfinite(logprob):
+        raise GptreplError(broken(logits))
+    row.ids.append(token)
+    return Pick(index, token, logprob, *(measures(logits, left) if measure else ()))
+
+
+def choose(left: Tensor, row: Row, noise: Noise | None = None) -> int:
+    """Return the id that is drawn for *row* from what its chain left."""
+    if row.greedy:
+        return int(left.argmax())
+    return draw(left, row.generator) if noise is None else noise.take(left)
 
 
 def remaining(logits: Tensor, row: Row, known: int | None) -> Tensor:

@@ -18,6 +18,7 @@ from .stops import Watch
 if TYPE_CHECKING:
     import torch
 
+    from .drafting import Plan
     from .generate import Row
 
 
@@ -246,18 +247,19 @@ def draw(
     A sample that stops ends at once; the others go on. An interrupt or an error ends the samples
     with what they have, and is raised after that.
     """
-    from .generate import generate
+    from .drafting import picks, plan_of
 
-    loaded, length = generation.loaded, generation.settings.max_new_tokens
+    loaded, settings = generation.loaded, generation.settings
     began = time.perf_counter()
     ending: Ending = "length"
     stopped: BaseException | None = None
+    plan: Plan | None = None
     try:
         for sample in samples:
             yield from in_order.put(sample.start())
-        known = loaded.tokenizer.vocab_size
-        measure = generation.measure
-        for pick in generate(loaded.model, rows, length, known, measure=measure):
+        plan = plan_of(loaded, settings, rows)
+        length, known = settings.max_new_tokens, loaded.tokenizer.vocab_size
+        for pick in picks(loaded.model, rows, length, known, plan, measure=generation.measure):
             sample = samples[pick.row]
             token = sample.add(pick.token, pick.logprob, pick.entropy, pick.candidates)
             generation.drawn()
@@ -274,5 +276,7 @@ def draw(
     for sample in samples:
         if sample.index not in in_order.ended:
             yield from in_order.put(sample.end(ending, time.perf_counter() - began))
+    if plan is not None and plan.guessed:
+        yield Notice(f"draft: {plan.kept} of {plan.guessed} guesses kept")
     if stopped is not None:
         raise stopped

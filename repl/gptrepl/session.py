@@ -266,6 +266,11 @@ class Session:
         remarks += stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
         remarks += writing.remarks(loaded, settings, samples[0])
         alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
+        if settings.draft != "off":
+            from .drafting import hindrance
+
+            reason = hindrance(loaded.model, settings.active, loaded.device)
+            remarks += [f"draft {settings.draft} has no effect: {reason}"] if reason else []
         greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
         if greedy and settings.origin("seed") in ("command line", "typed"):
             remarks.append(f"seed {settings.seed} has no effect: decoding is greedy")

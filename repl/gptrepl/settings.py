@@ -83,6 +83,13 @@ class Settings:
     )
     num_samples: int = knob(1, ge=1, help="how many samples to draw", aliases=("samples", "n"))
     max_new_tokens: int = knob(200, ge=0, help="how long a sample gets", aliases=("tokens",))
+    draft: int | Literal["auto", "off"] = knob(
+        "off",
+        help="guess so many tokens and verify them at once: the same text, sooner",
+        ge=1,
+        le=64,
+        form="auto, off or a number from 1 to 64",
+    )
     seed: int | Literal["random"] = knob(
         1337, ge=0, help="the first sample's seed; the next ones use the seeds that follow it"
     )

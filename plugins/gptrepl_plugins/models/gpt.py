@@ -129,6 +129,7 @@ class GPT(nn.Module):
         self.about = ""
         """How far it was trained, in words, where that is known."""
         self._decoder: Decoder | None = None
+        self._rough: list[GPT] | None = None  # in a list, so that it is no part of this module
         self.apply(_draw)
         for name, weight in self.named_parameters():
             if name.endswith("c_proj.weight"):
@@ -172,6 +173,14 @@ class GPT(nn.Module):
             raise GptreplError(f"no {count} positions of {len(row)} ids in {self.block_size}")
         with torch.inference_mode():
             return self._ready().positions(row, count)
+
+    def rough(self) -> list[GPT]:
+        """Return a copy in 4 bits, for guesses, made when first asked; none where it is no use."""
+        if self._rough is None:
+            from gptrepl_plugins.models.quantization import rough_copy
+
+            self._rough = rough_copy(self)
+        return self._rough
 
     def _ready(self) -> Decoder:
         if self.threads is not None:
@@ -248,12 +257,12 @@ class GPT(nn.Module):
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode, and look at the weights anew."""
-        self._decoder = None
+        self._decoder = self._rough = None
         return super().train(mode)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         """Copy weights in, and look at them anew."""
-        self._decoder = None
+        self._decoder = self._rough = None
         return super().load_state_dict(*args, **kwargs)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Self:

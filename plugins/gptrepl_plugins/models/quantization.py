@@ -158,6 +158,19 @@ def quantize(model: GPT, precision: str, note: Callable[[str], None]) -> None:
         note(f"quantize {precision} saves memory only: this torch has no quick kernel for it here")
 
 
+def rough_copy(model: GPT) -> list[GPT]:
+    """Return a copy of *model* in 4 bits; none if it has few bits itself or is not on the CPU."""
+    weight = model.transformer.wpe.weight
+    if model.quantize != "off" or weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return []
+    with torch.device("meta"):
+        copy = GPT(model.config)
+    copy.load_state_dict(model.state_dict(), assign=True)  # no copy yet: the same memory
+    quantize(copy.eval(), "int4", lambda _note: None)
+    copy.threads = model.threads
+    return [copy]
+
+
 def pack(linear: nn.Linear, precision: str) -> Linear:
     """Return the call of a linear layer in fewer bits; the portable one where no other works."""
     weight = linear.weight.detach().float()
