@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 
@@ -132,6 +134,23 @@ def test_a_load_behind_the_prompt_is_waited_for(loader):
     assert any(isinstance(event, Progress) for event in events)
     assert texts(events) == ["xgood"]
     assert not session.is_loading
+
+
+def test_what_is_noted_is_said_while_the_load_goes_on(loader, monkeypatch):
+    goes_on = threading.Event()
+
+    def load(_self, source, options):
+        options.note("it will be large")
+        goes_on.wait(5)
+        return Speller(source), Bytes()
+
+    monkeypatch.setattr(Loader, "load", load)
+    session = Session(Settings().but(model="good", max_new_tokens=1))
+    stream = session.stream("x")
+    assert next(event for event in stream if isinstance(event, Notice)).text == "it will be large"
+    assert session.loaded is None
+    goes_on.set()
+    assert [event for event in stream if isinstance(event, Notice)] == []
 
 
 def test_a_first_load_that_fails_is_said_at_the_prompt_and_can_be_mended(loader):

@@ -14,7 +14,16 @@ from pathlib import Path
 from threading import Thread
 
 from . import plugins
-from .api import GptreplError, Loader, LoadError, LoadOptions, Model, Progress, Tokenizer
+from .api import (
+    GptreplError,
+    Loader,
+    LoadError,
+    LoadOptions,
+    Model,
+    Notice,
+    Progress,
+    Tokenizer,
+)
 from .contract import no_model, no_tokenizer
 from .devices import resolve
 from .fingerprint import Fingerprint, identify
@@ -62,13 +71,15 @@ class Loading:
         self._step = Progress(f"loading {self.source}", 0)
         self._loaded: Loaded | None = None
         self._error: BaseException | None = None
+        self._notes: list[str] = []
+        self._said = 0
         self._thread = Thread(target=self._run, name=f"load {self.source}", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         preload()
         try:
-            self._loaded = open_source(self.settings, self._report)
+            self._loaded = open_source(self.settings, self._report, self._notes)
         except BaseException as error:  # handed to whoever asks for the result
             self._error = error
 
@@ -85,11 +96,19 @@ class Loading:
         """What was loaded; None while it goes on, and if it failed."""
         return self._loaded
 
-    def wait(self) -> Iterator[Progress]:
-        """Yield progress until the load is over; the last one says so."""
+    def notices(self) -> Iterator[Notice]:
+        """Yield what was noted since the last call."""
+        while self._said < len(self._notes):
+            self._said += 1
+            yield Notice(self._notes[self._said - 1])
+
+    def wait(self) -> Iterator[Progress | Notice]:
+        """Yield progress and notes until the load is over; the last progress says so."""
         began = time.monotonic()
         while self.alive:
             self._thread.join(TICK)
+            if self.alive:
+                yield from self.notices()
             if self.alive and time.monotonic() - began > 2 * TICK:
                 yield self._step
         yield Progress(self._step.what, 1, 1)
@@ -107,9 +126,13 @@ def source_of(settings: Settings) -> str:
     return settings.model or ("out" if Path("out", "ckpt.pt").is_file() else BUNDLED)
 
 
-def open_source(settings: Settings, progress: Callable[[str, int, int | None], None]) -> Loaded:
-    """Load what *settings* name; raise LoadError with the one line the user needs."""
-    notes: list[str] = []
+def open_source(
+    settings: Settings, progress: Callable[[str, int, int | None], None], notes: list[str]
+) -> Loaded:
+    """Load what *settings* name; raise LoadError with the one line the user needs.
+
+    What the user should know is put into *notes* as soon as it is known.
+    """
     source = source_of(settings)
     tokenizer = open_tokenizer(settings.tokenizer)
     lenient = settings.origin("device").startswith("profile")

@@ -114,7 +114,7 @@ class Session:
         yield from loading.wait()
         self._loading = None
         self._loaded = loading.result()
-        yield from map(Notice, self._loaded.notes)
+        yield from loading.notices()
 
     # --- the settings ---------------------------------------------------------------------------
 
@@ -125,18 +125,18 @@ class Session:
         *reload*. This is the only mutator; it has happened when the iterator is exhausted.
         """
         loaded = self._loaded
-        notes: tuple[str, ...] = ()
+        notes: Iterator[Notice] = iter(())
         if reload or settings.model_key != self.settings.model_key:
             loading = Loading(settings)
             yield from loading.wait()
             loaded = loading.result()
-            notes = loaded.notes
+            notes = loading.notices()
             self._loading = None
             self._said.clear()
         if loaded is not None:
             chain.bind(settings.active, loaded.tokenizer, 1)
         self.settings, self._loaded = settings, loaded
-        yield from map(Notice, notes)
+        yield from notes
 
     def beside(self, settings: Settings) -> Session:
         """Return another session under *settings*; it shares the model if that is the same."""
@@ -193,9 +193,7 @@ class Session:
     ) -> Generator[Event]:
         samples = self._samples(loaded, settings, starts)
         yield from self._remarks(loaded, settings, samples)
-        if self.samples:
-            self.earlier = [*self.earlier, self.samples][-EARLIER:]
-        self.samples = samples
+        self.take_up(samples)
         # What other generators drew does not follow from the seeds, so nobody could replay it.
         recorders = self.recorders if own is None else ()
         measure = self.measure
@@ -218,6 +216,12 @@ class Session:
                 for sample in batch
             ]
             yield from draw(generation, batch, rows, in_order)
+
+    def take_up(self, samples: list[Sample]) -> None:
+        """Let *samples* be the last ones; those before them can be taken back."""
+        if self.samples:
+            self.earlier = [*self.earlier, self.samples][-EARLIER:]
+        self.samples = samples
 
     def start(self, prompt: str) -> Start:
         """Return where a sample of *prompt* begins; the model has to be in memory."""
