@@ -28,6 +28,7 @@ ORDER = [
         "writing",
         "session",
         "clipboard",
+        "chat",
         "turns",
         "outside",
         "streams",

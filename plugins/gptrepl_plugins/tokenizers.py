@@ -10,6 +10,7 @@ import hashlib
 import os
 import pickle
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -134,6 +135,8 @@ class HuggingFaceTokenizer:
         """The ids that stand before every text, such as `<s>`."""
         self.end: int | frozenset[int] | None = tables.token_to_id("<|endoftext|>")
         """The ids that end a text, if there are any."""
+        self.render: Callable[[Sequence[Mapping[str, str]]], str] | None = None
+        """Writes a conversation as the model's own template has it, if there is one."""
 
     @property
     def vocab_size(self) -> int:

@@ -108,7 +108,9 @@ class Tokenizer(Protocol):
       ends, for the setting `stop_at_end`;
     - `start: Sequence[int]`: the ids that stand before every text, such as that of `<s>`;
     - `special: Collection[int]`: the ids that speak of a text and are no part of it; their bytes
-      are their names.
+      are their names;
+    - `render(messages) -> str`: the text of a conversation, up to where the assistant's next turn
+      begins. A message maps `role` (system, user, assistant) and `content` to texts.
     """
 
     @property

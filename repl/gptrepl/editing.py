@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from . import chat
 from .api import Console, Event, GptreplError, Notice, Text
 from .session import Session
 
@@ -41,7 +42,13 @@ def edit(session: Session, text: Text = NOTHING) -> Iterator[Event]:
 
     The editor is that of the variables VISUAL or EDITOR. If it ends with an error, nothing is
     sampled. Ctrl-X Ctrl-E does the same with the line that is being typed.
+
+    In a chat TEXT is the number of one of your turns, which the conversation then goes on from;
+    what stands behind the number is said instead of it, without the editor.
     """
+    if session.settings.mode == "chat":
+        yield from edit_chat(session, text)
+        return
     if session.console is None:
         raise GptreplError("an editor needs a terminal")
     if not text and session.samples:
@@ -51,6 +58,22 @@ def edit(session: Session, text: Text = NOTHING) -> Iterator[Event]:
         yield Notice("nothing to sample from")
         return
     yield from session.stream(edited)
+
+
+def edit_chat(session: Session, text: str) -> Iterator[Event]:
+    """Yield the events of a turn said anew: its number, and perhaps what to say instead."""
+    number, _, instead = text.strip().partition(" ")
+    if not number.isdecimal():
+        raise GptreplError(":edit takes the number of a turn in a chat, as :chat lists them")
+    before = chat.turn_of(session, int(number))
+    if not instead:
+        if session.console is None:
+            raise GptreplError(f"an editor needs a terminal: `:edit {number} TEXT` needs none")
+        instead = edited_text(before, session.console)
+    if not instead or instead == before:
+        yield Notice("nothing is said anew")
+        return
+    yield from chat.edit_turn(session, int(number), instead)
 
 
 def edited_text(text: str, console: Console) -> str:

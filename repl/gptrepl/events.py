@@ -10,13 +10,15 @@ from typing import Literal
 class SampleStarted:
     """A sample begins; its text starts with the prompt.
 
-    *known* characters of the prompt were shown before, where a sample goes on with another.
+    *known* characters of the prompt were shown before, where a sample goes on with another. In
+    a chat *role* is who speaks; then the prompt is the conversation so far, template and all.
     """
 
     index: int
     prompt: str
     seed: int
     known: int = 0
+    role: str = ""
 
 
 @dataclass(frozen=True)

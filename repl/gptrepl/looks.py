@@ -21,6 +21,7 @@ THEMES: dict[str, dict[str, str]] = {
         "warning": "33",
         "error": "31",
         "strange": "4;31",
+        "assistant": "36",
     },
     "bright": {
         "sign": "1;32",
@@ -31,6 +32,7 @@ THEMES: dict[str, dict[str, str]] = {
         "warning": "1;33",
         "error": "1;31",
         "strange": "4;31",
+        "assistant": "32",
     },
     "plain": {"sign": "1", "toolbar": "90", "error": "31", "strange": "4"},
 }

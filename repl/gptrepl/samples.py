@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import time
 from collections import defaultdict, deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +22,22 @@ if TYPE_CHECKING:
     from .generate import Row
 
 
+Message = Mapping[str, str]
+"""One turn of a conversation: its `role` (system, user or assistant) and its `content`."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The turn of a conversation that a sample writes: behind *messages*, from *opening* on.
+
+    *opening* is a place in the sample's text. *at_server*: the messages are sent, not the text.
+    """
+
+    messages: tuple[Message, ...]
+    opening: int
+    at_server: bool = False
+
+
 @dataclass(frozen=True)
 class Start:
     """Where a sample begins: the text so far, as ids too, and its seed.
@@ -33,6 +49,7 @@ class Start:
     ids: Sequence[int]
     seed: int
     known: int = 0
+    turn: Turn | None = None
 
 
 class Sample:
@@ -56,6 +73,7 @@ class Sample:
         self.ids = start.ids
         self.seed = start.seed
         self.known = start.known
+        self.turn = start.turn
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         """What the model gave each of the tokens, before the chain."""
@@ -80,7 +98,7 @@ class Sample:
 
     def without(self, tokens: int) -> Sample:
         """Return this sample as it was before its last *tokens* tokens, at least one."""
-        start = Start(self.prompt, self.ids, self.seed, self.known)
+        start = Start(self.prompt, self.ids, self.seed, self.known, self.turn)
         shorter = Sample(self.index, start, self.loaded, self._stops, self._ends)
         for token, logprob in zip(self.tokens[:-tokens], self.logprobs, strict=False):
             shorter.add(token, logprob)
@@ -89,7 +107,8 @@ class Sample:
 
     def start(self) -> SampleStarted:
         """Return the event that opens it."""
-        return SampleStarted(self.index, self.prompt, self.seed, self.known)
+        role = "assistant" if self.turn is not None else ""
+        return SampleStarted(self.index, self.prompt, self.seed, self.known, role)
 
     def add(
         self,

@@ -58,6 +58,7 @@ class Screen:
         self._fresh = True
         self._progress = ""
         self._ended = False
+        self._speaker = ""
 
     def show(self, event: Event) -> None:
         """Show one event."""
@@ -69,15 +70,17 @@ class Screen:
         match event:
             case SampleStarted():
                 self._write("\n" if event.index else "")
-                # Of what was shown before, the line that goes on is shown again.
+                # Of what was shown before, the line that goes on is shown again; in a chat the
+                # user has just typed it.
                 begun = event.prompt.rfind("\n", 0, event.known) + 1
-                self._write(event.prompt[begun:], "prompt")
+                self._write(event.prompt[event.known if event.role else begun :], "prompt")
+                self._speaker = event.role
                 self._follow(event)
             case Token():
-                self._write(event.text)
+                self._write(event.text, self._speaker)
                 self._follow(event)
             case SampleEnded():
-                self._write(event.tail)
+                self._write(event.tail, self._speaker)
                 self.say(summary(event), "summary")
             case Notice():
                 self.say(event.text, "warning" if event.warning else "")

@@ -71,9 +71,12 @@ class Script:
     def show(self, event: Event) -> None:
         """Write one event to the stream it belongs to."""
         match event:
-            case SampleStarted(prompt=text) | Token(text=text):
-                self.out.write(text)
-                self.out.flush()
+            case SampleStarted(role=""):
+                self._put(event.prompt)
+            case SampleStarted():  # of a chat only what is new is a sample
+                self._put(event.prompt[event.known :])
+            case Token():
+                self._put(event.text)
             case SampleEnded():
                 self.out.write(f"{event.tail}\n{SEPARATOR}\n")
                 self.out.flush()
@@ -85,6 +88,10 @@ class Script:
                 self.say(event.text)
             case Table():
                 self.say(plain(event))
+
+    def _put(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()
 
     def say(self, text: str) -> None:
         """Write a line that is no sample."""

@@ -99,8 +99,16 @@ class Settings:
         help="texts that end a sample and are not part of it",
         form='TEXT, "TEXT" "TEXT" ... or off',
     )
-    mode: Literal["complete", "story"] = knob(
-        "complete", help="what a line is: a text of its own, or the next piece of one story"
+    mode: Literal["complete", "story", "chat"] = knob(
+        "complete",
+        help="what a line is: a text of its own, the next piece of one story, or a turn of a chat",
+    )
+    system: Text = knob(Text(""), help='what the system says before a chat; "" is nothing')
+    turns: str = knob(
+        "auto",
+        help="how a chat is written: auto is the model's own template",
+        pattern=r"auto|[\s\S]*\{user\}[\s\S]*\{assistant\}[\s\S]*",
+        form="auto or a text with {user} and {assistant}",
     )
     stop_at_end: bool = knob(False, help="end a sample where the model ends its text")
     keys: Literal["emacs", "vi"] = knob("emacs", help="how the keys edit a line")
@@ -202,7 +210,7 @@ class Settings:
         if name not in FIELDS:
             return chain.written(self.samplers.get(name) or chain.default(name))
         value = getattr(self, name)
-        if name == "start":
+        if name in ("start", "system") or "\n" in str(value):
             return quoted(value)
         if name == "stop":
             return stops.written(value)

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
-from . import clipboard
+from . import chat, clipboard
 from .api import Event, GptreplError, Notice
 from .samples import Sample, Start
 from .session import Session
@@ -24,7 +24,10 @@ SHOWN = 60
 
 
 def answer(session: Session, line: str) -> Generator[Event]:
-    """Yield the events of a prompt: a text of its own, or in a story the next piece of it."""
+    """Yield the events of a prompt: a text of its own, or the next piece of a story or a chat."""
+    if session.settings.mode == "chat":
+        yield from chat.reply_to(session, line)
+        return
     if session.settings.mode != "story":
         yield from session.stream(line)
         return
@@ -36,10 +39,12 @@ def answer(session: Session, line: str) -> Generator[Event]:
 
 
 def begun(session: Session, line: str) -> Start:
-    """Return where a sample of *line* begins, behind the story if there is one.
+    """Return where a sample of *line* begins, behind the story or the chat if there is one.
 
     The model has to be in memory.
     """
+    if session.settings.mode == "chat":
+        return chat.begun(session, line)
     if session.settings.mode != "story" or not session.samples:
         return session.start(line)
     last = session.samples[-1]
@@ -63,9 +68,12 @@ def more(session: Session, tokens: int | None = None) -> Iterator[Event]:
     samples = last_of(session)
     yield from session.ready()
     starts = [
-        Start(one.text, seen(session, one), after(one, samples), len(one.text)) for one in samples
+        Start(one.text, seen(session, one), after(one, samples), len(one.text), one.turn)
+        for one in samples
     ]
-    changes = {} if tokens is None else {"max_new_tokens": tokens}
+    if any(one.turn is not None and one.turn.at_server for one in samples):
+        raise GptreplError("a server begins a turn anew: :retry draws another reply")
+    changes = chat.changes(samples) | ({} if tokens is None else {"max_new_tokens": tokens})
     yield from session.resume(starts, **changes)
 
 
@@ -74,7 +82,11 @@ def retry(session: Session) -> Iterator[Event]:
     samples = last_of(session)
     yield from session.ready()
     yield from session.resume(
-        [Start(one.prompt, asked(session, one), after(one, samples), one.known) for one in samples]
+        [
+            Start(one.prompt, asked(session, one), after(one, samples), one.known, one.turn)
+            for one in samples
+        ],
+        **chat.changes(samples),
     )
 
 

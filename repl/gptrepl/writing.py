@@ -28,6 +28,7 @@ def request_of(settings: Settings, sample: Sample) -> Request:
         samplers=dict(settings.active),
         stop=settings.stop,
         stop_at_end=settings.stop_at_end,
+        messages=sample.turn.messages if sample.turn and sample.turn.at_server else (),
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
-from gptrepl_plugins.models import gguf, gpt2, hub, vocabulary
+from gptrepl_plugins.models import gguf, gpt2, hub, template, vocabulary
 from gptrepl_plugins.tokenizers import HuggingFaceTokenizer
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _FILES = (".pt", ".pth", ".bin", ".safetensors", ".gguf")
 _PICKLES = (".bin", ".pt", ".pth")
 _TABLES = {"tokenizer.json", "vocab.json", "tokenizer.model"}
-_SMALL = 50_000_000  # parameters up to which one thread may be the fastest
+_SMALL = 200_000_000  # parameters up to which one thread may be the fastest
 
 
 def sources() -> Iterable[str]:
@@ -205,6 +205,9 @@ def _tokenizer(
     with _naming(where):
         tokenizer = HuggingFaceTokenizer.of(tables, f"the tokenizer of {where}", model.vocab_size)
     tokenizer.end = _ends(read.eos_token_id, model.network.generation_config.eos_token_id)
+    if read.chat_template:
+        tokenizer.render = template.renderer(read, where)
+        tokenizer.end |= template.turn_ends(tokenizer)
     return tokenizer
 
 
