@@ -41,7 +41,9 @@ class Connection:
         self._key = os.environ.get(KEY, "")
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         timeout = httpx2.Timeout(PATIENCE, connect=CONNECT)
-        self._client = httpx2.Client(headers=headers, timeout=timeout)
+        # A connection for each request: one that is kept may be dead when it is needed.
+        limits = httpx2.Limits(max_keepalive_connections=0)
+        self._client = httpx2.Client(headers=headers, timeout=timeout, limits=limits)
 
     @property
     def has_key(self) -> bool:
