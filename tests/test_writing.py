@@ -155,3 +155,30 @@ def test_the_shell_tells_where_it_runs_and_who_else_does():
     assert next(evaluate(asking, ":load")).text.endswith(" at a desk")
     (table,) = evaluate(asking, ":models")
     assert ("", "desk two", "at the server") in table.rows
+
+
+def test_a_receipt_and_json_say_where_a_probability_is_not_told():
+    from gptrepl.jsonlines import object_of
+    from gptrepl.receipts import Receipt, from_json, receipt_of, to_json
+    from gptrepl.samples import Generation
+
+    asking = session(Dictator("a", "b"))
+    events = list(asking.stream("x"))
+    assert object_of(events[-2])["logprob"] is None
+    generation = Generation(asking.loaded, asking.settings, asking.samples)
+    (receipt,) = from_json([to_json(receipt_of(generation, ended=True))], "here")
+    assert isinstance(receipt, Receipt)
+    assert receipt.samples[0].logprobs == [None, None]
+    assert math.isnan(receipt.samples[0].logprob(0))
+
+
+def test_a_receipt_of_it_cannot_be_drawn_again(monkeypatch):
+    from gptrepl.receipts import receipt_of
+    from gptrepl.replay import replay
+    from gptrepl.samples import Generation
+
+    asking = session(Dictator("a"))
+    asking.generate("x")
+    receipt = receipt_of(Generation(asking.loaded, asking.settings, asking.samples), ended=True)
+    with pytest.raises(GptreplError, match="fake draws by itself and gives no ids"):
+        list(replay(receipt, asking))

@@ -26,9 +26,9 @@ class Token:
     """One token was drawn.
 
     *text* is what it completes: empty while a character is split over tokens. *logprob* is
-    the natural logarithm of the probability the model gave it, before the chain. Where the front
-    end asked, *entropy* is that of all its probabilities, in bits, and *candidates* is how many
-    tokens the chain left to draw from.
+    the natural logarithm of the probability the model gave it, before the chain; nan where a
+    server does not tell it. Where the front end asked, *entropy* is that of all its
+    probabilities, in bits, and *candidates* is how many tokens the chain left to draw from.
     """
 
     index: int

@@ -6,6 +6,7 @@ Nothing but these lines goes to stdout; errors are said on stderr too.
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 
@@ -40,4 +41,10 @@ def object_of(event: Event) -> dict[str, Any]:
     if isinstance(event, Failure):
         return {"event": "error", "text": event.text, "status": event.status}
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
-    return {"event": name, **vars(event)}
+    fields = {key: None if is_nan(value) else value for key, value in vars(event).items()}
+    return {"event": name, **fields}
+
+
+def is_nan(value: Any) -> bool:
+    """Return whether *value* is the number that JSON has no word for."""
+    return isinstance(value, float) and math.isnan(value)

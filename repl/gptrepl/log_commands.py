@@ -64,7 +64,8 @@ def show(session: Session, id: int) -> Iterator[Event]:
     receipt = log_of(session).get(id)
     yield Table(("", ""), tuple(facts(receipt)), f"receipt {id}")
     for place, sample in enumerate(receipt.samples, 1):
-        mean = sum(sample.logprobs) / max(len(sample.logprobs), 1)
+        told = [value for value in sample.logprobs if value is not None]
+        mean = sum(told) / max(len(told), 1)
         yield Notice(
             f"--- sample {place}: seed {sample.seed}, {len(sample.ids)} tokens, {sample.ending}, "
             f"log-probability {mean:.3f} a token\n{sample.text}"

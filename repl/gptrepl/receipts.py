@@ -5,6 +5,7 @@ It is enough to draw the same again, and to tell what is different where that fa
 
 from __future__ import annotations
 
+import math
 import platform
 import sys
 from collections.abc import Callable, Iterable
@@ -32,9 +33,14 @@ class Drawn(msgspec.Struct, frozen=True):
     prompt_ids: list[int]
     seed: int
     ids: list[int]
-    logprobs: list[float]
+    logprobs: list[float | None]
     text: str
     ending: str
+
+    def logprob(self, place: int) -> float:
+        """Return the log-probability of one token, nan where a server did not tell it."""
+        told = self.logprobs[place]
+        return math.nan if told is None else told
 
 
 class Receipt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -97,7 +103,8 @@ def receipt_of(generation: Generation, *, ended: bool) -> Receipt:
 def drawn(sample: Sample) -> Drawn:
     """Return a sample as plain data."""
     ending = sample.ending or UNFINISHED
-    ids, tokens, logprobs = list(sample.ids), list(sample.tokens), list(sample.logprobs)
+    ids, tokens = list(sample.ids), list(sample.tokens)
+    logprobs = [None if math.isnan(value) else value for value in sample.logprobs]
     return Drawn(sample.prompt, ids, sample.seed, tokens, logprobs, sample.text, ending)
 
 

@@ -7,12 +7,13 @@ import math
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from .api import Event, ExpectationError, Notice, SampleEnded, Token, Tokenizer
+from .api import Event, ExpectationError, GptreplError, Notice, SampleEnded, Token, Tokenizer
 from .loading import Loaded
 from .receipts import CUT, Drawn, Receipt, tokenizer_of, versions
 from .samples import Start
 from .session import Session
 from .settings import OF_MODEL, Settings
+from .writing import writer_of
 
 GROUND = "receipt"
 """The profile it is drawn under: a device that this machine lacks is then said, not refused."""
@@ -27,6 +28,11 @@ def replay(receipt: Receipt, session: Session, model: str = "") -> Generator[Eve
     other = session.beside(settings_for(receipt, session, model))
     yield from other.ready()
     assert other.loaded is not None
+    if writer_of(other.loaded) is not None:
+        raise GptreplError(
+            f"{other.source} draws by itself and gives no ids: its receipts tell what it wrote,"
+            " and only it could write that again"
+        )
     drift, farthest = compare(receipt, other)
     if not drift:
         off = f"; the log-probabilities are {farthest:.1g} off at most" if farthest else ""
@@ -74,7 +80,7 @@ def compare(receipt: Receipt, other: Session) -> tuple[str, float]:
             places[event.index] += 1
             drift = difference(sample, place, event, tokenizer)
             if not drift and place < len(sample.ids):
-                farthest = max(farthest, abs(sample.logprobs[place] - event.logprob))
+                farthest = max(farthest, abs(sample.logprob(place) - event.logprob))
         elif isinstance(event, SampleEnded):
             drift = end_of(receipt.samples[event.index], event)
         if drift and isinstance(event, Token | SampleEnded):
@@ -89,7 +95,7 @@ def difference(sample: Drawn, place: int, now: Token, tokenizer: Tokenizer) -> s
     then = sample.ids[place]
     if then == now.token:
         return ""
-    before = f"{spelled(then, tokenizer)} with probability {math.exp(sample.logprobs[place]):.3g}"
+    before = f"{spelled(then, tokenizer)} with probability {math.exp(sample.logprob(place)):.3g}"
     after = f"{spelled(now.token, tokenizer)} with {math.exp(now.logprob):.3g}"
     return f" has another token {place + 1}: it was {before}, now it is {after}"
 
