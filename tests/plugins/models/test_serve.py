@@ -90,6 +90,13 @@ class Served:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
+        try:
+            self.wait(port)
+        except BaseException:
+            self.kill()
+            raise
+
+    def wait(self, port: int) -> None:
         end = time.monotonic() + 120
         while time.monotonic() < end:
             try:
