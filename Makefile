@@ -11,7 +11,8 @@ run: .venv/installed
 	@$(BIN)/gptrepl $(ARGS)
 
 test: .venv/installed-dev
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90 $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=2 --cov --cov-report=term:skip-covered \
+		--cov-fail-under=90 $(ARGS)
 
 check: lint test wheel
 
