@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_type_hints
 
 from . import plugins
@@ -205,39 +205,6 @@ def bind(chain: Chain, tokenizer: Tokenizer, prompt_length: int) -> Chain:
             bind = getattr(sampler, "bind", None)
             bound.append((name, bind(tokenizer, prompt_length) if bind else sampler))
     return bound
-
-
-def idle(chain: Chain, vocab_size: int, origin: Callable[[str], str]) -> list[str]:
-    """Return a line for each sampler that someone set and that has no effect as things are."""
-    lines: list[str] = []
-    greedy = [place for place, (_, sampler) in enumerate(chain) if is_greedy(sampler)]
-    for place, (name, sampler) in enumerate(chain):
-        if origin(name) == "default" or place in greedy[:1]:
-            continue
-        with plugins.guarded("samplers", name):
-            reason = getattr(sampler, "idle", lambda _vocab_size: "")(vocab_size)
-        if greedy and (stage(sampler) != "penalty" or place > greedy[0]):
-            reason = "decoding is greedy"
-        if reason:
-            lines.append(f"{name} {written(sampler)} has no effect: {reason}")
-    return lines
-
-
-def waiting(samplers: Mapping[str, Any]) -> list[str]:
-    """Return a line for each sampler that is off though other fields of it were set."""
-    lines: list[str] = []
-    for name, sampler in samplers.items():
-        switch, *others = dataclasses.fields(sampler)
-        values = {field.name: getattr(sampler, field.name) for field in others}
-        turned = [
-            f"{field.name}={format_value(values[field.name])}"
-            for field in others
-            if values[field.name] != field.default
-        ]
-        if turned and not is_on(sampler):
-            off = f"{switch.name} is {format_value(switch.default)}"
-            lines.append(f"{name} {' '.join(turned)} has no effect: {name} is off, {off}")
-    return lines
 
 
 def knobs(name: str) -> dict[str, Knob]:

@@ -16,9 +16,9 @@ import platformdirs
 
 from .api import GptreplError, Notice
 from .fingerprint import Fingerprint, WeightFile
+from .generation import Generation
 from .receipts import Receipt, receipt_of
 from .records import Store
-from .samples import Generation
 
 T = TypeVar("T")
 

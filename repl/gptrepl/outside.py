@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .api import Event, GptreplError, Notice, Text, command
-from .samples import Generation
+from .generation import Generation
 from .session import Session
 from .turns import text_of
 

@@ -17,7 +17,8 @@ import msgspec
 from . import __version__
 from .api import GptreplError, Tokenizer
 from .fingerprint import WeightFile, combined
-from .samples import Generation, Sample
+from .generation import Generation
+from .samples import Sample
 from .settings import FIELDS, NEVER_SAVED, Settings
 
 UNFINISHED = "unfinished"

@@ -17,8 +17,9 @@ from typing import Any, TextIO
 
 from . import __version__
 from .api import GptreplError, Notice
+from .generation import Generation
 from .loading import Loaded
-from .samples import Generation, Sample
+from .samples import Sample
 from .settings import FIELDS, NEVER_SAVED, Settings
 from .stops import written as written_stops
 
@@ -81,9 +82,14 @@ class Recording:
         yield from self._hash(wait=True)
         self._loaded, self._hash_due = loaded, True
         yield f":# {environment(loaded)}"
-        yield f":load {quoted(place(loaded.source))}"
+        source, tokenizer = place(loaded.source), tokenizer_of(settings)
+        if tokenizer == "auto" or " " in tokenizer:
+            yield f":load {quoted(source)}"
+            before = Settings().but(model=settings.model)
+        else:  # a checkpoint may not load without it
+            yield f":load {source} {tokenizer}"
+            before = Settings().but(model=settings.model, tokenizer=settings.tokenizer)
         yield ":defaults"
-        before = Settings().but(model=settings.model)
         self._state = {name: before.data(name) for name in [*FIELDS, *before.samplers]}
 
     def _hash(self, *, wait: bool) -> Iterator[str]:
@@ -185,6 +191,12 @@ def place(source: str) -> str:
     """Return a path that holds wherever the script is run, and a name as it is."""
     path = Path(source).expanduser()
     return str(path.resolve()) if path.exists() else source
+
+
+def tokenizer_of(settings: Settings) -> str:
+    """Return the tokenizer that was chosen, a file by a path that holds everywhere."""
+    name, sign, path = settings.tokenizer.partition(":")
+    return f"{name}{sign}{place(path)}" if sign else name
 
 
 def environment(loaded: Loaded) -> str:

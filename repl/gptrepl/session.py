@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, overload
 from . import chain, stops, writing
 from .api import Console, Event, GptreplError, Notice, Token
 from .document import Line
+from .generation import Generation, Recorder
 from .loading import Loaded, Loading, source_of
 from .prompts import start_of
-from .samples import Generation, InOrder, Recorder, Sample, Start, draw, row_of
+from .remarks import remarks
+from .samples import Sample, Start
 from .scripting import Scope
 from .settings import LAST_SEED, Settings
 
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
 
 EARLIER = 100
 """How many turns can be taken back."""
-BATCH = 32
-"""The most samples decoded at once: each needs room in memory for its context."""
 
 
 class Session:
@@ -192,30 +192,14 @@ class Session:
         own: Iterator[torch.Generator] | None,
     ) -> Generator[Event]:
         samples = self._samples(loaded, settings, starts)
-        yield from self._remarks(loaded, settings, samples)
+        for text in remarks(loaded, settings, samples):
+            yield from self.remark(text)
         self.take_up(samples)
         # What other generators drew does not follow from the seeds, so nobody could replay it.
         recorders = self.recorders if own is None else ()
         measure = self.measure
         generation = Generation(loaded, settings, samples, recorders, measure=measure)
-        yield from generation.kept(self._batches(generation, own))
-
-    def _batches(
-        self, generation: Generation, generators: Iterator[torch.Generator] | None
-    ) -> Generator[Event]:
-        in_order = InOrder()
-        if writing.writer_of(generation.loaded) is not None:
-            if generators is not None:
-                raise GptreplError("a server draws by itself: it cannot follow one stream of draws")
-            yield from writing.write(generation, in_order)
-            return
-        for first in range(0, len(generation.samples), BATCH):
-            batch = generation.samples[first : first + BATCH]
-            rows = [
-                row_of(generation.loaded, generation.settings, sample, generators)
-                for sample in batch
-            ]
-            yield from draw(generation, batch, rows, in_order)
+        yield from generation.kept(writing.drawn(generation, own))
 
     def take_up(self, samples: list[Sample]) -> None:
         """Let *samples* be the last ones; those before them can be taken back."""
@@ -236,7 +220,7 @@ class Session:
         assert loaded is not None
         settings = self.settings.but("typed", max_new_tokens=max_new_tokens)
         samples = self._samples(loaded, settings, [start])
-        for event in self._batches(Generation(loaded, settings, samples), None):
+        for event in writing.drawn(Generation(loaded, settings, samples)):
             if isinstance(event, Token):
                 yield event.text
 
@@ -260,39 +244,6 @@ class Session:
         return [
             Sample(index, start, loaded, settings.stop, ends) for index, start in enumerate(starts)
         ]
-
-    def _remarks(
-        self, loaded: Loaded, settings: Settings, samples: list[Sample]
-    ) -> Iterator[Notice]:
-        """Say, once each, what has no effect and what the model cannot see."""
-        remarks = chain.idle(settings.active, loaded.model.vocab_size, settings.origin)
-        remarks += chain.waiting(settings.samplers)
-        remarks += stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
-        remarks += writing.remarks(loaded, settings, samples[0])
-        alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
-        if settings.draft != "off":
-            from .drafting import hindrance
-
-            reason = hindrance(loaded.model, settings.active, loaded.device)
-            remarks += [f"draft {settings.draft} has no effect: {reason}"] if reason else []
-        greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
-        if greedy and settings.origin("seed") in ("command line", "typed"):
-            remarks.append(f"seed {settings.seed} has no effect: decoding is greedy")
-        if greedy and len(alike) > 1:
-            remarks.append(f"decoding is greedy: the {len(alike)} samples are alike")
-        longest = max(len(sample.ids) for sample in samples)
-        block_size = loaded.model.block_size
-        if block_size is not None and longest > block_size:
-            remarks.append(
-                f"the prompt has {longest} tokens, the model sees the last {block_size} of a text"
-            )
-        elif block_size is not None and longest + settings.max_new_tokens > block_size + 1:
-            remarks.append(
-                f"the model sees the last {block_size} tokens of a text: "
-                "the start of this one falls out of sight"
-            )
-        for remark in remarks:
-            yield from self.remark(remark)
 
     def remark(self, text: str) -> Iterator[Notice]:
         """Say *text*, once for each model."""

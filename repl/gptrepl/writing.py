@@ -1,15 +1,21 @@
-"""Samples that a model elsewhere writes: one request after the other, text instead of logits."""
+"""Who writes the samples: the loop here, or a model elsewhere that gives text, not logits."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from .api import Ending, Event, GptreplError, Request, Writer
+from .generation import Generation, InOrder, draw, row_of
 from .loading import Loaded
-from .samples import Generation, InOrder, Sample
+from .samples import Sample
 from .settings import Settings
 
+if TYPE_CHECKING:
+    import torch
+
+BATCH = 32
+"""The most samples decoded at once: each needs room in memory for its context."""
 LOCAL = ("device", "dtype", "activation", "device_map")
 """The settings of a model that runs here."""
 
@@ -89,3 +95,23 @@ def remarks(loaded: Loaded, settings: Settings, sample: Sample) -> Iterator[str]
     for name in LOCAL:
         if settings.origin(name) in ("command line", "typed"):
             yield f"{name} {settings.value(name)} has no effect: the model does not run here"
+
+
+def drawn(
+    generation: Generation, generators: Iterator[torch.Generator] | None = None
+) -> Generator[Event]:
+    """Yield the events of all samples: a writer's own, or those of the loop, batch by batch.
+
+    By default each sample is drawn by the generator of its seed; *generators* take their place.
+    """
+    in_order = InOrder()
+    if writer_of(generation.loaded) is not None:
+        if generators is not None:
+            raise GptreplError("a server draws by itself: it cannot follow one stream of draws")
+        yield from write(generation, in_order)
+        return
+    loaded, settings = generation.loaded, generation.settings
+    for first in range(0, len(generation.samples), BATCH):
+        batch = generation.samples[first : first + BATCH]
+        rows = [row_of(loaded, settings, sample, generators) for sample in batch]
+        yield from draw(generation, batch, rows, in_order)
