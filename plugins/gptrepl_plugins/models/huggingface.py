@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
-from gptrepl_plugins.models import gguf, gpt2, hub, template, vocabulary
+from gptrepl_plugins.models import gguf, gpt2, hub, placement, template, vocabulary
 from gptrepl_plugins.tokenizers import HuggingFaceTokenizer
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def _build(
         model = CausalModel(_network(folder, how, where, options), options.device)
         tokenizer = options.tokenizer or _tokenizer(folder, how, where, model, options)
     model.recommended = _recommended(folder)
+    model.quantize = options.quantize
     if options.device == "cpu" and model.size < _SMALL:
         model.threads = threads.choose(model)
     return model, tokenizer
@@ -152,21 +153,17 @@ def _build(
 
 def _network(folder: Path, how: Mapping[str, Any], where: str, options: LoadOptions) -> Any:
     """Return the network with all of its weights, on its devices."""
-    import torch
     from transformers import AutoModelForCausalLM
 
-    spread = options.device_map != "off"
-    if spread and find_spec("accelerate") is None:
-        raise LoadError("device_map needs accelerate: pip install 'gptrepl[accelerate]'")
-    given = {**how, "device_map": options.device_map} if spread else dict(how)
+    told = placement.wanted(options, how, where)
     with _naming(where):
         pair: Any = AutoModelForCausalLM.from_pretrained(
             folder,
-            dtype=getattr(torch, options.dtype),
             local_files_only=True,
             output_loading_info=True,
             trust_remote_code=options.trust_remote_code,
-            **given,
+            **how,
+            **told,
         )
     network, read = pair
     missing = sorted(map(str, read["missing_keys"])) + sorted(map(str, read["mismatched_keys"]))
@@ -175,7 +172,8 @@ def _network(folder: Path, how: Mapping[str, Any], where: str, options: LoadOpti
     unused = sorted(map(str, read["unexpected_keys"]))
     if unused:
         options.note(f"{where} has the tensor {unused[0]}{_more(unused)}, which is not used")
-    return network.eval() if spread else network.eval().to(options.device)
+    network.eval()
+    return network if "device_map" in told else network.to(options.device)
 
 
 def _tokenizer(

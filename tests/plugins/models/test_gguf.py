@@ -126,6 +126,10 @@ def test_what_does_not_fit_is_refused_before_it_is_read(
     assert refusal(written, dtype="float16").endswith("take a smaller model")
 
 
+def test_fewer_bits_than_it_has_are_refused(written: Path) -> None:
+    assert refusal(written, quantize="int8").endswith("read into float32: set quantize off")
+
+
 def test_the_memory_of_this_machine_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (gguf.memory() or 0) > 1e8
     monkeypatch.delattr(os, "sysconf")

@@ -16,7 +16,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions
-from gptrepl_plugins.models import gpt2, hub, huggingface, nanogpt
+from gptrepl_plugins.models import gpt2, hub, huggingface, nanogpt, placement
 from gptrepl_plugins.models.causal import CausalModel
 from gptrepl_plugins.models.gpt import GPT
 from gptrepl_plugins.tokenizers import HuggingFaceTokenizer
@@ -489,8 +489,36 @@ def test_what_continues_no_text_is_refused(folder: Path) -> None:
 
 def test_spreading_needs_accelerate(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(llama, device_map="auto").logits([ROW]).shape == (1, VOCABULARY)
-    monkeypatch.setattr(huggingface, "find_spec", lambda _: None)
+    monkeypatch.setattr(placement, "find_spec", lambda _: None)
     assert "pip install 'gptrepl[accelerate]'" in refusal(llama, device_map="auto")
+
+
+def test_fewer_bits_are_what_transformers_offers(
+    llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = load(llama, quantize="bf16")
+    assert {weight.dtype for weight in model.network.parameters()} == {torch.bfloat16}
+    assert model.quantize == "bf16"
+    monkeypatch.setattr(placement, "find_spec", lambda _: None)
+    for bits in ("int8", "int4"):
+        assert "pip install 'gptrepl[bitsandbytes]'" in refusal(llama, quantize=bits)
+
+
+@pytest.mark.slow  # bitsandbytes is 125 MB and no part of the development tools
+@pytest.mark.parametrize(("bits", "dtype"), [("int8", torch.int8), ("int4", torch.uint8)])
+def test_fewer_bits_are_held_and_still_a_model(
+    tmp_path: Path, bits: str, dtype: torch.dtype
+) -> None:
+    pytest.importorskip("bitsandbytes")
+    wide = {"hidden_size": 128, "intermediate_size": 128}  # 64 weights share a scale in int4
+    folder = save(network(transformers.LlamaConfig(**SHAPE | wide)), tmp_path)
+    model = load(folder, quantize=bits)
+    assert dtype in {weight.dtype for weight in model.network.parameters()}
+    assert model.quantize == bits
+    got = model.logits([ROW])
+    close = torch.nn.functional.cosine_similarity(got, load(folder).logits([ROW]))
+    assert got.dtype == torch.float32
+    assert float(close) > 0.7
 
 
 # --- the hub ------------------------------------------------------------------------------------
