@@ -94,6 +94,26 @@ def test_a_script_says_what_took_effect(tmp_path):
     assert replayed(path) == texts
 
 
+def test_a_model_is_named_with_the_tokenizer_that_was_chosen(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my meta").mkdir()
+    (tmp_path / "meta.pkl").touch()
+    for tokenizer, line in {
+        "auto": ":load fake",
+        "gpt2": ":load fake gpt2",
+        "char:meta.pkl": f":load fake char:{tmp_path}/meta.pkl",
+    }.items():
+        (tmp_path / "r.txt").unlink(missing_ok=True)
+        session = session_of(Learned(), max_new_tokens=6)
+        session.settings = session.settings.but(tokenizer=tokenizer)
+        session.recorders.append(Recording(tmp_path / "r.txt"))
+        list(session.stream("x"))
+        session.recorders[0].close()
+        _, *lines = (tmp_path / "r.txt").read_text().splitlines()
+        assert lines[:2] == [line, ":defaults"]
+        assert not [line for line in lines if line.startswith(":tokenizer")]
+
+
 def test_random_seeds_are_pinned(tmp_path):
     texts = recorded(tmp_path / "r.txt", [":seed random", "x", "x", ":samples 3", "x"])
     assert len(set(texts)) == 5
