@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +21,6 @@ from gptrepl_plugins.models.kernels import Linear
 
 GROUP = 32
 """So many weights of a row share a scale and an offset in int4."""
-_MISSING = (AttributeError, RuntimeError, NotImplementedError)
-"""What torch raises where it, or this machine, lacks a kernel."""
 
 
 class _Kernel:
@@ -85,6 +84,14 @@ class Int4(_Kernel):
         product = torch._weight_int4pack_mm_for_cpu
         y: Tensor = product(x.bfloat16(), self.packed, GROUP, self.scales).float()
         return y if self.bias is None else y + self.bias
+
+
+QUICK: dict[str, Callable[[Tensor, Tensor | None], Linear]] = {
+    "bf16": BFloat16,
+    "int8": Int8,
+    "int4": Int4,
+}
+"""The kernel of each precision."""
 
 
 class Portable(_Kernel):
@@ -175,16 +182,23 @@ def pack(linear: nn.Linear, precision: str) -> Linear:
     """Return the call of a linear layer in fewer bits; the portable one where no other works."""
     weight = linear.weight.detach().float()
     bias = None if linear.bias is None else linear.bias.detach().float()
-    kinds = {"bf16": BFloat16, "int8": Int8, "int4": Int4}
-    portable = Portable(weight, bias, precision)
-    x = torch.linspace(-1, 1, weight.shape[1])[None]
+    fits = precision != "int4" or not (weight.shape[1] % GROUP or len(weight) % 16)
+    if fits and works(precision):
+        return QUICK[precision](weight, bias)
+    return Portable(weight, bias, precision)
+
+
+@cache
+def works(precision: str) -> bool:
+    """Return whether the quick kernel of a precision exists here and gives what it should."""
+    weight = torch.sin(torch.arange(64.0 * 64)).view(64, 64)
+    x = torch.linspace(-1, 1, 128).view(2, 64)
     try:
-        quick: Linear = kinds[precision](weight, bias)
-        expected, found = portable(x), quick(x)
-    except _MISSING:
-        return portable
-    error = (found - expected).norm() / expected.norm().clamp(min=1e-6)
-    return quick if float(error) < 0.1 else portable
+        found = QUICK[precision](weight, None)(x)
+    except (AttributeError, RuntimeError, NotImplementedError):  # it, or this machine, lacks it
+        return False
+    expected = Portable(weight, None, precision)(x)
+    return bool((found - expected).norm() < 0.05 * expected.norm())
 
 
 def size_of(model: nn.Module) -> int:

@@ -55,9 +55,7 @@ def test_the_perplexity_hardly_changes(
     portable: bool,
 ) -> None:
     if portable:
-        for kind in (quantization.BFloat16, quantization.Int8, quantization.Int4):
-            monkeypatch.setattr(kind, "__call__", None)
-            monkeypatch.setattr(kind, "__init__", lambda *_: (_ for _ in ()).throw(RuntimeError()))
+        monkeypatch.setattr(quantization, "works", lambda precision: False)
     model, notes = load(golden, precision)
     assert model.quantize == precision
     assert any(note.startswith(f"quantize {precision}: ") for note in notes)
@@ -100,3 +98,14 @@ def test_other_devices_are_refused() -> None:
     model = GPT(GPTConfig(8, 11, 1, 1, 8)).to("meta")
     with pytest.raises(LoadError, match=r"^quantize int8 is for the cpu, not meta"):
         quantization.quantize(model, "int8", lambda _: None)
+
+
+def test_a_kernel_that_is_missing_or_wrong_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {"bf16": lambda weight, bias: 1 / 0, "int8": quantization.QUICK["bf16"]}
+    wrong = {"int4": lambda weight, bias: lambda x: x}
+    monkeypatch.setattr(quantization, "QUICK", kinds | wrong)
+    check = quantization.works.__wrapped__
+    assert not check("int4")
+    assert check("int8")
+    with pytest.raises(ZeroDivisionError):  # a fault of ours is no missing kernel
+        check("bf16")
