@@ -1,6 +1,6 @@
 """How long the shell takes to its first prompt, and a key to the screen, through a real terminal.
 
-Run it as `python benchmarks/keys.py`; it prints a table.
+Run it as `python tests/benchmarks/keys.py`; it prints a table.
 """
 
 from __future__ import annotations
