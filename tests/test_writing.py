@@ -158,9 +158,9 @@ def test_the_shell_tells_where_it_runs_and_who_else_does():
 
 
 def test_a_receipt_and_json_say_where_a_probability_is_not_told():
+    from gptrepl.generation import Generation
     from gptrepl.jsonlines import object_of
     from gptrepl.receipts import Receipt, from_json, receipt_of, to_json
-    from gptrepl.generation import Generation
 
     asking = session(Dictator("a", "b"))
     events = list(asking.stream("x"))
@@ -173,9 +173,9 @@ def test_a_receipt_and_json_say_where_a_probability_is_not_told():
 
 
 def test_a_receipt_of_it_cannot_be_drawn_again(monkeypatch):
+    from gptrepl.generation import Generation
     from gptrepl.receipts import receipt_of
     from gptrepl.replay import replay
-    from gptrepl.generation import Generation
 
     asking = session(Dictator("a"))
     asking.generate("x")
