@@ -85,6 +85,13 @@ def test_a_table_fits_into_a_narrow_terminal():
     assert "\x1b" not in view.out.getvalue()
 
 
+def test_a_sign_of_the_vocabulary_is_told_from_the_same_letters():
+    view = Screen(io.StringIO(), lambda: 80)
+    view.show(Token(0, 0, "</s>", 0.0))
+    view.show(Token(0, 1, "</s>", 0.0, special=True))
+    assert view.out.getvalue() == "</s>\x1b[7m</s>\x1b[0m"
+
+
 def test_wide_characters_are_cut_by_columns():
     assert cut("\u6f22\u6f22\u6f22", 5) == "\u6f22\u6f22"
 

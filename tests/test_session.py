@@ -356,6 +356,14 @@ def test_the_start_is_the_default_prompt_and_may_be_a_file(tmp_path):
         session.generate(start="FILE:/gone")
 
 
+def test_a_token_that_speaks_of_the_text_says_so():
+    class Signed(Bytes):
+        special = frozenset({ord("|")})
+
+    session = session_of(Speller("a|"), Signed(), max_new_tokens=2, temperature=0)
+    assert [e.special for e in session.stream("x") if isinstance(e, Token)] == [False, True]
+
+
 def test_what_stands_before_every_text_stands_there_once():
     class Started(Bytes):
         start = (1, 2)

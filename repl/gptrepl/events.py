@@ -28,7 +28,8 @@ class Token:
     *text* is what it completes: empty while a character is split over tokens. *logprob* is
     the natural logarithm of the probability the model gave it, before the chain; nan where a
     server does not tell it. Where the front end asked, *entropy* is that of all its
-    probabilities, in bits, and *candidates* is how many tokens the chain left to draw from.
+    probabilities, in bits, and *candidates* is how many tokens the chain left to draw from. One
+    that is *special* speaks of the text: its own is its name, such as `</s>`.
     """
 
     index: int
@@ -37,6 +38,7 @@ class Token:
     logprob: float
     entropy: float | None = None
     candidates: int | None = None
+    special: bool = False
 
 
 Ending = Literal["length", "stop", "interrupted", "failed"]

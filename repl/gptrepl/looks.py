@@ -22,6 +22,7 @@ THEMES: dict[str, dict[str, str]] = {
         "error": "31",
         "strange": "4;31",
         "assistant": "36",
+        "special": "7",
     },
     "bright": {
         "sign": "1;32",
@@ -33,8 +34,9 @@ THEMES: dict[str, dict[str, str]] = {
         "error": "1;31",
         "strange": "4;31",
         "assistant": "32",
+        "special": "7",
     },
-    "plain": {"sign": "1", "toolbar": "90", "error": "31", "strange": "4"},
+    "plain": {"sign": "1", "toolbar": "90", "error": "31", "strange": "4", "special": "7"},
 }
 UNCOLOURED = {"strange": "4"}
 """What is left where colours are unwelcome: a mark without which something is not said."""

@@ -113,7 +113,8 @@ class Sample:
             decoded = self._decoder.decode(self.loaded.tokenizer.token_bytes(token))
             piece = self._watch.add(decoded)
         self._pieces.append(piece)
-        return Token(self.index, token, piece, logprob, entropy, candidates)
+        special = token in getattr(self.loaded.tokenizer, "special", ())
+        return Token(self.index, token, piece, logprob, entropy, candidates, special)
 
     def end(self, ending: Ending, seconds: float) -> SampleEnded:
         """Return the event that closes it, with what was held back and is part of it after all.

@@ -77,7 +77,7 @@ class Screen:
                 self._speaker = event.role
                 self._follow(event)
             case Token():
-                self._write(event.text, self._speaker)
+                self._write(event.text, "special" if event.special else self._speaker)
                 self._follow(event)
             case SampleEnded():
                 self._write(event.tail, self._speaker)
