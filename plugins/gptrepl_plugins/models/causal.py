@@ -41,7 +41,9 @@ class CausalModel:
         self._takes = set(inspect.signature(network.forward).parameters)
         # transformers called it past_key_values before
         self._cache_name = next((name for name in _CACHES if name in self._takes), None)
-        self._prefixes = _prefixes(config) if self._cache_name else None
+        # Past some length a few networks stretch all positions, which makes others of them.
+        self._limit = _stretched_beyond(config)
+        self._caches = {far: _prefixes(config) for far in (False, True) if self._cache_name}
 
     @property
     def size(self) -> int:
@@ -61,16 +63,28 @@ class CausalModel:
         numbers: dict[tuple[int, ...], int] = {}
         number = [numbers.setdefault(row, len(numbers)) for row in seen]
         distinct = [list(row) for row in numbers]
-        if (self._prefixes and self._prefixes.movable) or len(set(map(len, distinct))) == 1:
-            logits = self._last(distinct)
-        else:  # such a network may take padding for ids
-            logits = torch.cat([self._last([row]) for row in distinct])
+        logits = self._grouped(distinct)
         return logits if len(distinct) == len(seen) else logits[number]
 
-    def _last(self, rows: list[list[int]]) -> Tensor:
-        """Return the float32 logits after each of these distinct rows."""
-        width = max(map(len, rows))
-        new = self._prefixes.seat(rows) if self._prefixes else width
+    def _grouped(self, rows: list[list[int]]) -> Tensor:
+        """Return the float32 logits after each of these distinct rows, as few passes as can be."""
+        groups: dict[tuple[bool, int], list[int]] = {}
+        for place, row in enumerate(rows):
+            far = self._limit is not None and len(row) > self._limit
+            is_movable = far in self._caches and self._caches[far].movable
+            alike = 0 if is_movable else len(row)  # others may take padding for ids
+            groups.setdefault((far, alike), []).append(place)
+        if len(groups) == 1:
+            return self._last(rows, far)
+        logits = torch.empty(len(rows), self.vocab_size, device=self._device)
+        for (far, _), places in groups.items():
+            logits[places] = self._last([rows[place] for place in places], far)
+        return logits
+
+    def _last(self, rows: list[list[int]], far: bool) -> Tensor:
+        """Return the float32 logits after each of these rows, in one pass."""
+        width, prefixes = max(map(len, rows)), self._caches.get(far)
+        new = prefixes.seat(rows) if prefixes else width
         padding = [width - len(row) for row in rows]
         ids = [[0] * (new - len(row)) + row[-new:] for row in rows]
         places = [[max(at - pad, 0) for at in range(width - new, width)] for pad in padding]
@@ -79,13 +93,13 @@ class CausalModel:
         if any(padding):
             mask = [[0] * pad + [1] * (width - pad) for pad in padding]
             given["attention_mask"] = self._tensor(mask)
-        given |= {"logits_to_keep": 1, "use_cache": self._prefixes is not None}
+        given |= {"logits_to_keep": 1, "use_cache": prefixes is not None}
         given = {name: value for name, value in given.items() if name in self._takes}
-        if self._prefixes and self._cache_name:
-            given[self._cache_name] = self._prefixes.cache
+        if prefixes and self._cache_name:
+            given[self._cache_name] = prefixes.cache
         logits: Tensor = self.network(**given).logits[:, -1].to(self._device, torch.float32)
-        if self._prefixes:
-            self._prefixes.keep(rows)
+        if prefixes:
+            prefixes.keep(rows)
         return logits
 
     def _tensor(self, values: list[list[int]]) -> Tensor:
@@ -109,6 +123,16 @@ def _context(config: Any) -> int | None:
         if isinstance(size, int) and size > 0:
             return size
     return None
+
+
+def _stretched_beyond(config: Any) -> int | None:
+    """Return the length beyond which all positions are stretched; None: they never are."""
+    how = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    if "longrope" not in (how.get("rope_type"), how.get("type")):
+        return None
+    own = getattr(config, "original_max_position_embeddings", None)
+    limit: int | None = how.get("original_max_position_embeddings", own)
+    return limit
 
 
 def _prefixes(config: Any) -> Prefixes:

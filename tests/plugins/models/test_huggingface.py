@@ -263,6 +263,27 @@ def test_other_networks_are_pure_too(name: str) -> None:
         row = [*row, int(got.argmax())]
 
 
+def test_positions_that_are_stretched_at_a_length_are_those_of_it() -> None:
+    stretch = {
+        "rope_type": "longrope",
+        "rope_theta": 1e4,
+        "factor": 4.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [2.0, 3.0, 4.0, 5.0],
+        "original_max_position_embeddings": 12,
+    }
+    stretched = SHAPE | {"rope_parameters": stretch, "pad_token_id": 0}
+    reference = network(transformers.Phi3Config(**stretched, original_max_position_embeddings=12))
+    model = CausalModel(reference)
+    rows = [[*ROW, 1, 2, 3], ROW[:3]]
+    for _ in range(6):
+        got = model.logits(rows)
+        torch.testing.assert_close(got, plain(reference, rows), rtol=0, atol=2e-5)
+        for row, logits in zip(rows, got, strict=True):
+            row.append(int(logits.argmax()))
+    assert len(rows[0]) > 12 > len(rows[1])
+
+
 def test_ids_that_no_model_has_are_refused(llama: Path) -> None:
     model = load(llama)
     for rows, message in (
