@@ -115,3 +115,17 @@ def test_notices_are_broken_between_words():
     assert wrapped("漢漢漢 漢漢漢", 10) == "漢漢漢\n漢漢漢"
     assert wrapped("one two ", 20) == "one two "
     assert wrapped("a" * 30, 20) == "a" * 30
+
+
+def test_an_interrupt_while_text_is_written_leaves_the_line_known():
+    class Torn(io.StringIO):
+        def flush(self):
+            if self.getvalue().endswith("half a word"):
+                raise KeyboardInterrupt
+
+    out = Torn()
+    screen = Screen(out, lambda: 80, looks={})
+    with pytest.raises(KeyboardInterrupt):
+        screen.show(Token(0, 1, "half a word", -1.0))
+    screen.interrupted()
+    assert out.getvalue() == "half a word\ninterrupted\n"

@@ -111,11 +111,11 @@ class Screen:
     def copy(self, text: str) -> None:
         """Put *text* on the clipboard, where the terminal can and moves its cursor."""
         if self.moves:
-            self._put(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07", visible=False)
+            self._put(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07", seen="")
 
     def ring(self) -> None:
         """Ring the bell of the terminal."""
-        self._put("\a", visible=False)
+        self._put("\a", seen="")
 
     def break_line(self) -> None:
         """Go to the next line, wherever the cursor is."""
@@ -140,14 +140,16 @@ class Screen:
 
     def _write(self, text: str, role: str = "") -> None:
         text = harmless(text)
-        self._put(styled(text, self.looks.get(role, "")))
-        self._fresh = text.endswith("\n") if text else self._fresh
+        self._put(styled(text, self.looks.get(role, "")), seen=text)
 
-    def _put(self, text: str, *, visible: bool = True) -> None:
+    def _put(self, text: str, *, seen: str | None = None) -> None:
+        """Write *text*, of which *seen* is what can be seen; by default all of it."""
+        seen = text if seen is None else seen
+        if seen:  # noted first, since Ctrl-C may come while it is written
+            self._fresh = seen.endswith("\n")
         if text:
             self.out.write(text)
             self.out.flush()
-            self._fresh = text.endswith("\n") if visible else self._fresh
 
     def _show_progress(self, step: Progress) -> None:
         if step.done == step.total:
