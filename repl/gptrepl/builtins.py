@@ -34,7 +34,8 @@ def helps() -> dict[str, str]:
 def load(session: Session, source: Source | None = None) -> Iterator[Event]:
     """Load a model and keep it in memory; without SOURCE say which one is there.
 
-    SOURCE is a folder with a checkpoint, a checkpoint file, or a name that :models lists. It
+    SOURCE is a folder with a checkpoint, a checkpoint file, a name that :models lists, a model of
+    the Hub (ORGANISATION/NAME), a GGUF file, or http://HOST:PORT/v1 and a model of that server. It
     brings its own tokenizer, unless one is named behind it: `:load out/ char:data/meta.pkl`.
     A load that fails leaves the model and the settings that were there.
     """

@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _MANY = 2**31
+_STOPS = 4
 _SEEDS = 2**31  # llama.cpp and others keep seeds in 32 bits
+
+THINKING = ("<think>", "</think>")
+"""What stands around the thoughts of a model whose server tells them apart from its text."""
 
 
 class Pieces:
@@ -80,9 +84,14 @@ class ServerModel:
         """Yield (token, logprob) for each piece of text, nan where it is not told; return why."""
         path = "chat/completions" if request.messages else "completions"
         ending: Ending = "length"
+        is_thinking = False
         for answer in self._answers(path, self._body(request)):
             for choice in answer.get("choices") or ():
-                for text, logprob in said(choice):
+                thought, spoken = thought_of(choice), list(said(choice))
+                if is_thinking != bool(thought) and (thought or spoken):
+                    is_thinking = bool(thought)
+                    yield self.pieces.id_of(THINKING[not is_thinking]), math.nan
+                for text, logprob in [(thought, math.nan)] if thought else spoken:
                     yield self.pieces.id_of(text), logprob
                 if choice.get("finish_reason") not in (None, "length"):
                     ending = "stop"
@@ -96,7 +105,8 @@ class ServerModel:
             body["prompt"] = request.prompt
         body |= {"max_tokens": request.max_new_tokens, "seed": request.seed % _SEEDS}
         if request.stop:
-            body["stop"] = list(request.stop)
+            # OpenAI takes four; the text is watched for all of them here as well.
+            body["stop"] = list(request.stop[:_STOPS] if self.kind == "openai" else request.stop)
         stops = request.stop_at_end or bool(request.messages)
         return body | dialects.body(self.kind, request.samplers, stop_at_end=stops)
 
@@ -112,6 +122,12 @@ class ServerModel:
                     raise
                 self._tells_logprobs = False
         yield from self.connection.stream(path, body)
+
+
+def thought_of(choice: Mapping[str, Any]) -> str:
+    """Return what a model thinks aloud, where its server tells that apart from what it says."""
+    delta = choice.get("delta") or {}
+    return delta.get("reasoning_content") or delta.get("reasoning") or ""
 
 
 def said(choice: Mapping[str, Any]) -> Iterator[tuple[str, float]]:

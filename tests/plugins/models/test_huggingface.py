@@ -358,6 +358,69 @@ def test_what_its_makers_recommend_is_kept_and_not_applied(
     assert bool(found) == bool(expected)
 
 
+# --- a chat -------------------------------------------------------------------------------------
+
+TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}"
+    "{% if m.role == 'system' %}{{ raise_exception('no system here') }}{% endif %}"
+    "[{{ m.role }}]{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+TURNS = [
+    {"role": "user", "content": "Hi"},
+    {"role": "assistant", "content": "Hello"},
+    {"role": "user", "content": "You?"},
+]
+
+
+def test_a_conversation_is_written_by_the_models_template(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    _, tokenizer = huggingface.load(str(folder), LoadOptions())
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    assert tokenizer.render is not None
+    text = tokenizer.render(TURNS)
+    assert (
+        text
+        == "<s>[user]Hi<|im_end|>\n[assistant]Hello<|im_end|>\n[user]You?<|im_end|>\n[assistant]"
+    )
+    own = transformers.AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.encode(text) == own.apply_chat_template(
+        TURNS, add_generation_prompt=True, return_dict=False
+    )
+    assert tokenizer.render(TURNS[:2]).endswith("Hello<|im_end|>\n")
+    assert tokenizer.end == {257, 258}  # the end of a text, and that of a turn
+
+
+def test_a_template_that_refuses_is_one_line(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    _, tokenizer = huggingface.load(str(folder), LoadOptions())
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    assert tokenizer.render is not None
+    with pytest.raises(GptreplError, match="refuses this conversation: no system here"):
+        tokenizer.render([{"role": "system", "content": "x"}])
+    (folder / "chat_template.jinja").write_text("{{ raise_exception('never') }}")
+    _, tokenizer = huggingface.load(str(folder), LoadOptions())
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    assert tokenizer.end == {257}
+
+
+def test_a_folder_without_a_template_has_none(llama: Path) -> None:
+    _, tokenizer = huggingface.load(str(llama), LoadOptions())
+    assert isinstance(tokenizer, HuggingFaceTokenizer)
+    assert tokenizer.render is None
+
+
+def test_sentencepiece_is_asked_for_where_it_is_needed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in folder.glob("tokenizer*"):
+        path.unlink()
+    (folder / "tokenizer.model").write_bytes(b"no model")
+    assert f"the tokenizer of {folder}" in refusal(folder)
+    monkeypatch.setattr(huggingface, "find_spec", lambda _: None)
+    assert "pip install 'gptrepl[sentencepiece]'" in refusal(folder)
+
+
 # --- which sources are whose --------------------------------------------------------------------
 
 

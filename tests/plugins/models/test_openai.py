@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Notice, Request, SampleEnded, Token
+from gptrepl.commands import evaluate
 from gptrepl.loading import Loaded
 from gptrepl.session import Session
 from gptrepl.settings import Settings
@@ -40,6 +41,7 @@ class Behaviour:
         self.finish: str | None = "length"
         self.mark = True
         self.pause = 0.0
+        self.thoughts = 0
         self.break_after: int | None = None
         self.say: dict[str, Any] | None = None
         self.status = 200
@@ -96,6 +98,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
             choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+            if number < does.thoughts:
+                self.send({"choices": [choice | {"delta": {"reasoning_content": word}}]})
+                continue
             choice |= {"delta": {"content": word}} if is_chat else {"text": word}
             if does.with_logprobs and body.get("logprobs"):
                 content = [{"token": word, "logprob": -0.5 - number, "bytes": None}]
@@ -356,6 +361,34 @@ def test_why_it_ended_is_known(url: str, does: Behaviour) -> None:
     assert list(session.stream("x"))[-1].ending == "length"
 
 
+def test_a_chat_is_sent_as_its_turns(url: str, does: Behaviour) -> None:
+    does.with_logprobs = True
+    session = attach(url, mode="chat", system="Be brief")
+    for line in ("Hi", "You?"):
+        events = list(evaluate(session, line))
+    tokens = [event for event in events if isinstance(event, Token)]
+    assert [token.logprob for token in tokens] == [-0.5 - number for number in range(len(WORDS))]
+    body = does.bodies[-1]
+    assert body["logprobs"] is True
+    assert "prompt" not in body
+    assert "ignore_eos" not in body
+    assert [message["role"] for message in body["messages"]] == [
+        *("system", "user", "assistant", "user")
+    ]
+    assert body["messages"][2]["content"] == "".join(WORDS)
+
+
+def test_thoughts_stand_between_marks(url: str, does: Behaviour) -> None:
+    does.thoughts = 2
+    session = attach(url, mode="chat")
+    list(evaluate(session, "Hi"))
+    turn = session.samples[0].turn
+    assert turn is not None
+    assert session.samples[0].text[turn.opening :] == "<think>Once upon</think>" + "".join(
+        WORDS[2:]
+    )
+
+
 # --- what goes wrong ----------------------------------------------------------------------------
 
 
@@ -529,6 +562,12 @@ def test_transformers_takes_a_generation_config() -> None:
         "repetition_penalty": 1.1,
         "no_repeat_ngram_size": 0,
     }
+
+
+def test_openai_takes_four_stops() -> None:
+    stops = ["a", "b", "c", "d", "e"]
+    assert request_of("openai", stop=stops)[0]["stop"] == stops[:4]
+    assert request_of("vllm", stop=stops)[0]["stop"] == stops
 
 
 def test_what_a_server_does_not_know_is_said() -> None:
