@@ -415,6 +415,7 @@ def test_sentencepiece_is_asked_for_where_it_is_needed(
 ) -> None:
     for path in folder.glob("tokenizer*"):
         path.unlink()
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(folder))  # transformers tries tiktoken last
     (folder / "tokenizer.model").write_bytes(b"no model")
     assert f"the tokenizer of {folder}" in refusal(folder)
     monkeypatch.setattr(huggingface, "find_spec", lambda _: None)
