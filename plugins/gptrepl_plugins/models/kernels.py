@@ -1,15 +1,17 @@
-"""A linear layer as the call that is fastest on this machine, chosen when a model is first used.
+"""A linear layer as the call that is fastest on this machine, found by a short race.
 
+Some calls read a weight that lies as (in, out) in memory: a loader asks `lies_by_input` first.
 No call keeps a second copy of a large weight. All give the numbers of `F.linear` up to rounding,
 and one that does not is left out, so a torch without it runs everything by `F.linear`.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +19,11 @@ from torch.nn import functional as F  # noqa: N812
 
 SMALL = 1 << 18
 """A weight of fewer elements costs its overhead, a larger one the reading of it."""
+PARTS = 8
+"""So many products share the work of one position; more threads than that gain nothing."""
 _ROUNDS = 3
+_ENOUGH = 1 << 26
+"""So many bytes of weights do not stay in the caches."""
 
 
 class Linear(Protocol):
@@ -45,6 +51,11 @@ class Plain:
     def onto(self, x: Tensor, residual: Tensor) -> Tensor:
         """Return the layer's outputs added to *residual*."""
         return residual + self(x)
+
+    @classmethod
+    def fits(cls, outputs: int, inputs: int) -> bool:  # noqa: ARG003 - others depend on them
+        """Return whether it can be made of a weight of this shape."""
+        return True
 
 
 class Transposed(Plain):
@@ -74,6 +85,56 @@ class OneDNN(Plain):
         return product()(x, self.weight, self.bias, "none", [], "")
 
 
+class _Split(OneDNN):
+    """For one position a batch of products on parts of the weight, each by a thread of its own."""
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the layer's outputs, shape (positions, out)."""
+        if len(x) > 1:
+            return super().__call__(x)
+        y = self._of_one(x)
+        return y if self.bias is None else y.add_(self.bias)
+
+    def onto(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return the layer's outputs added to *residual*."""
+        return self(x).add_(residual)
+
+    def _of_one(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class SplitOutputs(_Split):
+    """Each part of the weight, (out, in) in memory, gives some of the outputs."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        super().__init__(weight, bias)
+        self._parts = weight.view(PARTS, -1, weight.shape[1]).transpose(1, 2)
+
+    @classmethod
+    def fits(cls, outputs: int, inputs: int) -> bool:  # noqa: ARG003
+        """Return whether the outputs fall into equal parts."""
+        return outputs % PARTS == 0
+
+    def _of_one(self, x: Tensor) -> Tensor:
+        return torch.bmm(x.expand(PARTS, 1, -1), self._parts).view(1, -1)
+
+
+class SplitInputs(_Split):
+    """Each part of the weight, (in, out) in memory, gives what some of the inputs add."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        super().__init__(weight, bias)
+        self._parts = weight.t().view(PARTS, -1, len(weight))
+
+    @classmethod
+    def fits(cls, outputs: int, inputs: int) -> bool:  # noqa: ARG003
+        """Return whether the inputs fall into equal parts."""
+        return inputs % PARTS == 0
+
+    def _of_one(self, x: Tensor) -> Tensor:
+        return torch.bmm(x.view(PARTS, 1, -1), self._parts).sum(0)
+
+
 @cache
 def product() -> Callable[..., Tensor]:
     """Return oneDNN's inner product, an operator that torch keeps for its own compiler."""
@@ -92,35 +153,83 @@ def linear(module: nn.Module) -> Linear:
         return Plain(weight, bias)
     if weight.numel() < SMALL:
         return Transposed(weight, bias)
-    return OneDNN(weight, bias) if _prefers_onednn(weight) else Plain(weight, bias)
+    if not (weight.is_contiguous() or weight.t().is_contiguous()):
+        return Plain(weight, bias)
+    return fastest(weight.shape, by_input=not weight.is_contiguous())(weight, bias)
 
 
-_preferred: dict[tuple[int, ...], bool] = {}
+def lies_by_input(shape: Sequence[int]) -> bool:
+    """Return whether a float32 weight of this shape, (out, in), is best (in, out) in memory."""
+    return math.prod(shape) >= SMALL and fastest(shape) is SplitInputs
 
 
-def _prefers_onednn(weight: Tensor) -> bool:
-    """Return whether oneDNN is the faster on a weight of this shape, by a short race."""
-    key = (*weight.shape, torch.get_num_threads())
-    if key not in _preferred:
-        _preferred[key] = _race(weight)
-    return _preferred[key]
+def fastest(shape: Sequence[int], *, by_input: bool | None = None) -> type[Plain]:
+    """Return the call that is the fastest on weights of a shape, (out, in).
+
+    *by_input*: of those on a weight that lies so; None: of all of them.
+    """
+    key = (shape[0], shape[1])
+    if key not in _taken:
+        _taken[key] = _race(*key)
+    taken = _taken[key]
+    fit = [lane for lane in taken if by_input is None or lane.by_input == by_input]
+    return min(fit, key=taken.__getitem__).kind
 
 
-def _race(weight: Tensor) -> bool:
-    x = torch.ones(1, weight.shape[1])
-    plain, other = Plain(weight, None), OneDNN(weight, None)
+class _Lane(NamedTuple):
+    """A call, and whether the weight it reads lies as (in, out) in memory."""
+
+    kind: type[Plain]
+    by_input: bool
+
+
+_LANES = (
+    _Lane(Plain, False),
+    _Lane(OneDNN, False),
+    _Lane(SplitOutputs, False),
+    _Lane(Plain, True),
+    _Lane(SplitInputs, True),
+)
+_taken: dict[tuple[int, int], dict[_Lane, float]] = {}
+
+
+def _race(outputs: int, inputs: int) -> dict[_Lane, float]:
+    """Return the seconds that each call takes for one position, on weights beyond the caches."""
+    rows = max(min(outputs, _ENOUGH // (8 * inputs)) // PARTS, 1) * PARTS
+    count = max(_ENOUGH // (4 * rows * inputs), 2)
+    memory = torch.ones(count * rows * inputs)
+    x = torch.ones(1, inputs)
+    calls = {}
+    for lane in _LANES:
+        if lane.kind.fits(outputs, inputs) and _works(lane):
+            shape = (count, inputs, rows) if lane.by_input else (count, rows, inputs)
+            weights = memory.view(shape)
+            weights = weights.transpose(1, 2) if lane.by_input else weights
+            calls[lane] = [lane.kind(weight, None) for weight in weights]
+    taken = dict.fromkeys(calls, math.inf)
+    for _ in range(_ROUNDS):
+        for lane, own in calls.items():
+            began = time.perf_counter()
+            for call in own:
+                call(x)
+            taken[lane] = min(taken[lane], time.perf_counter() - began)
+    return taken
+
+
+@cache
+def _works(lane: _Lane) -> bool:
+    """Return whether a call exists in this torch, and gives what `F.linear` gives."""
+    weight = torch.sin(torch.arange(PARTS * 8 * PARTS * 4.0)).view(PARTS * 8, PARTS * 4)
+    x = torch.cos(torch.arange(PARTS * 8.0)).view(2, PARTS * 4)
+    laid = weight.t().contiguous().t() if lane.by_input else weight
     try:
-        if not torch.allclose(other(x), plain(x), rtol=1e-3, atol=1e-3):
-            return False
+        call = lane.kind(laid, None)
+        return all(
+            torch.allclose(call(x[:rows]), F.linear(x[:rows], weight), rtol=1e-3, atol=1e-3)
+            for rows in (1, 2)
+        )
     except (AttributeError, RuntimeError, NotImplementedError):  # a torch without it
         return False
-    taken = {id(plain): [0.0], id(other): [0.0]}
-    for _ in range(_ROUNDS):
-        for one in (plain, other):
-            began = time.perf_counter()
-            one(x)
-            taken[id(one)].append(time.perf_counter() - began)
-    return min(taken[id(other)][1:]) < min(taken[id(plain)][1:])
 
 
 def brisk_gelu(x: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gptrepl.api import LoadError, LoadOptions
-from gptrepl_plugins.models import threads
+from gptrepl_plugins.models import kernels, threads
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
 WTE = "transformer.wte.weight"
@@ -88,12 +88,8 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
     own = {}
     for number, name in enumerate(wanted):
         options.progress(f"reading {where}", number, len(wanted))
-        own[name] = tensors[name].to(
-            options.device,
-            getattr(torch, options.dtype),
-            copy=True,
-            memory_format=torch.contiguous_format,
-        )
+        embeds = name == WPE or (name == WTE and not config.tied)
+        own[name] = _copy(tensors[name], options, multiplies=not embeds)
     options.progress(f"reading {where}", len(wanted), len(wanted))
     if config.tied:
         own[HEAD] = own[WTE]
@@ -108,6 +104,15 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
     if options.device == "cpu":
         model.threads = threads.choose(model)
     return model
+
+
+def _copy(tensor: Tensor, options: LoadOptions, *, multiplies: bool) -> Tensor:
+    """Return a copy in memory of its own; a weight that *multiplies* lies as it is best read."""
+    plain = (options.device, options.dtype, options.quantize) == ("cpu", "float32", "off")
+    if plain and multiplies and tensor.dim() == 2 and kernels.lies_by_input(tensor.shape):
+        return torch.empty(tensor.shape[::-1]).t().copy_(tensor)
+    own = tensor.to(options.device, getattr(torch, options.dtype), copy=True)
+    return own.contiguous()
 
 
 def _same(one: Tensor, other: Tensor) -> bool:

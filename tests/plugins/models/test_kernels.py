@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,20 +14,49 @@ from gptrepl.api import LoadOptions
 from gptrepl_plugins.models import kernels, nanogpt
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
+KINDS = [
+    kernels.Plain,
+    kernels.Transposed,
+    kernels.OneDNN,
+    kernels.SplitOutputs,
+    kernels.SplitInputs,
+]
 
-@pytest.mark.parametrize("kind", [kernels.Plain, kernels.Transposed, kernels.OneDNN])
+
+@pytest.fixture(autouse=True)
+def _no_race_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(kernels, "_taken", {})
+    kernels._works.cache_clear()
+    yield
+    kernels._works.cache_clear()
+
+
+def race_won_by(kind: type[kernels.Plain], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let *kind* win every race that it can run, and have every weight be large."""
+    race = kernels._race
+
+    def decided(outputs: int, inputs: int) -> dict[kernels._Lane, float]:
+        return {lane: float(lane.kind is not kind) for lane in race(outputs, inputs)}
+
+    monkeypatch.setattr(kernels, "_race", decided)
+    monkeypatch.setattr(kernels, "SMALL", 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_each_call_is_the_linear_layer(kind: type[kernels.Plain], bias: bool) -> None:
     torch.manual_seed(0)
     weight, added = torch.randn(48, 32), torch.randn(48) if bias else None
-    call = kind(weight, added)
+    laid = weight.t().contiguous().t() if kind is kernels.SplitInputs else weight
+    call = kind(laid, added)
     for positions in (1, 5):
         x, residual = torch.randn(positions, 32), torch.randn(positions, 48)
-        expected = F.linear(x, weight, added)
+        expected, before = F.linear(x, weight, added), residual.clone()
         torch.testing.assert_close(call(x), expected, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(
             call.onto(x, residual), residual + expected, rtol=1e-4, atol=1e-4
         )
+        assert torch.equal(residual, before)
 
 
 def test_a_torch_without_the_operator_runs_everything_plainly(
@@ -38,7 +67,6 @@ def test_a_torch_without_the_operator_runs_everything_plainly(
 
     monkeypatch.setattr(kernels, "product", missing)
     monkeypatch.setattr(kernels, "SMALL", 0)
-    monkeypatch.setattr(kernels, "_preferred", {})
     assert type(kernels.linear(nn.Linear(8, 8))) is kernels.Plain
 
 
@@ -46,23 +74,48 @@ def test_a_wrong_operator_is_never_chosen(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         kernels, "product", lambda: lambda x, weight, *rest: F.linear(x, weight) + 1
     )
-    assert not kernels._race(torch.ones(8, 8))
+    assert {lane.kind for lane in kernels._race(64, 64)} == {kernels.Plain}
 
 
-@pytest.mark.parametrize("kind", [kernels.Plain, kernels.OneDNN])
+def test_only_calls_that_fit_the_shape_and_the_memory_are_chosen() -> None:
+    kinds = {lane.kind for lane in kernels._race(64, 64)}
+    assert kinds == {kernels.Plain, kernels.OneDNN, kernels.SplitOutputs, kernels.SplitInputs}
+    assert {lane.kind for lane in kernels._race(65, 63)} == {kernels.Plain, kernels.OneDNN}
+    assert kernels.fastest((64, 64), by_input=True) in (kernels.Plain, kernels.SplitInputs)
+    assert kernels.fastest((64, 64), by_input=False) is not kernels.SplitInputs
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_text_does_not_depend_on_the_call(
     golden: Path, monkeypatch: pytest.MonkeyPatch, kind: type[kernels.Plain]
 ) -> None:
     monkeypatch.chdir(golden / "nanogpt_char")
     texts = []
-    for small in (kernels.SMALL, 0):
-        monkeypatch.setattr(kernels, "SMALL", small)
-        monkeypatch.setattr(kernels, "_prefers_onednn", lambda weight: kind is kernels.OneDNN)
+    for is_decided in (False, True):
+        if is_decided:
+            race_won_by(kind, monkeypatch)
         model, _ = nanogpt.load("out", LoadOptions())
         assert isinstance(model, GPT)
         generator = torch.Generator().manual_seed(7)
         texts.append(model.generate(torch.tensor([[0]]), 90, 0.8, 200, generator).tolist())
     assert texts[0] == texts[1]
+
+
+def test_a_weight_lies_as_it_is_best_read(golden: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(golden / "nanogpt_char")
+    plain, _ = nanogpt.load("out", LoadOptions())
+    race_won_by(kernels.SplitInputs, monkeypatch)
+    model, _ = nanogpt.load("out", LoadOptions())
+    assert isinstance(model, GPT)
+    assert isinstance(plain, GPT)
+    attention = model.transformer.blocks[0].attn.c_attn
+    assert attention.weight.t().is_contiguous()
+    assert type(kernels.linear(attention)) is kernels.SplitInputs
+    assert model.transformer.wpe.weight.is_contiguous()
+    for name, weight in plain.state_dict().items():
+        assert torch.equal(model.state_dict()[name], weight)
+    ids = torch.arange(20)[None]
+    torch.testing.assert_close(model(ids)[0], plain(ids)[0], rtol=1e-4, atol=1e-4)
 
 
 def test_logits_at_several_positions_are_those_of_each_prefix() -> None:
