@@ -130,6 +130,10 @@ def shift(self, logits, ids):
     return logits + 0.0 if self.share else logits - logits.max()
 
 
+def level(self, logits, ids):
+    return logits - logits.max() * self.share
+
+
 def remember(self, logits, ids):
     self.calls.append(1)
     return logits + len(self.calls) if self.share else logits
@@ -150,6 +154,7 @@ def remember(self, logits, ids):
         (sampler(noise), "same in, same out", "it differs from run to run"),
         (sampler(chance), "no generator but its own is used", "own generator moved"),
         (sampler(shift), "off changes no bit", "it changes usual logits"),
+        (sampler(level, rowwise=True), "rows together are as each alone", "a row is another with"),
         (sampler(remember, calls=[]), "same in, same out", "it differs from run to run"),
         (sampler(Sound.__call__, __doc__="x"), "it is documented", "which is no sentence"),
         (sampler(Sound.__call__, begin=lambda self, generator: 3), "it runs", "not callable"),

@@ -9,7 +9,8 @@ from fakes import Speller, Uniform, session_of
 from gptrepl import chain, drafting, load
 from gptrepl.api import Notice
 from gptrepl.drafting import Plan, Way, draft, hindrance, lookup
-from gptrepl.generate import Row, generate
+from gptrepl.generate import generate
+from gptrepl.rows import Row
 
 
 class Several(Uniform):

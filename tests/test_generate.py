@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import pytest
 import torch
 
-from fakes import Uniform
-from gptrepl import chain
+from fakes import Learned, Uniform
+from gptrepl import chain, together
 from gptrepl.api import GptreplError
-from gptrepl.generate import Row, begin, generate
+from gptrepl.generate import generate
+from gptrepl.rows import Row, begin
 
 
 class Fixed:
@@ -76,6 +78,69 @@ def test_rows_are_independent_of_each_other():
     for pick in generate(model, rows, 20):
         together[pick.row].append(pick.token)
     assert together == alone
+
+
+CHAINS = [
+    (),
+    (link("temperature", temperature=0.8), link("top_k", top_k=5)),
+    (link("temperature", temperature=1e-38), link("min_p", min_p=0.1)),
+    (link("temperature", temperature=0.8), link("top_p", top_p=0.8)),
+]
+
+
+@pytest.mark.parametrize("links", CHAINS)
+@pytest.mark.parametrize("measure", [False, True])
+@pytest.mark.parametrize(("size", "known"), [(20, None), (20, 7), (5000, None), (5000, 4999)])
+def test_rows_that_share_a_chain_are_drawn_as_each_alone(links, measure, size, known):
+    model = Learned(size)
+    starts = [[1], [2, 3], [4], [1]]
+    alone = [
+        list(generate(model, [row(*links, seed=k, ids=ids)], 9, known, measure=measure))
+        for k, ids in enumerate(starts)
+    ]
+    rows = [row(*links, seed=k, ids=ids) for k, ids in enumerate(starts)]
+    found = list(generate(model, rows, 9, known, measure=measure))
+    for k, own in enumerate(rows):
+        mine = [dataclasses.replace(pick, row=0) for pick in found if pick.row == k]
+        assert mine == alone[k]
+        assert own.ids == [*starts[k], *(pick.token for pick in mine)]
+
+
+def test_a_chain_is_shared_where_every_sampler_takes_rows_at_once():
+    shared = [row(*CHAINS[1], seed=seed) for seed in range(2)]
+    assert together.can_share(shared)
+    assert not together.can_share(shared[:1])
+    assert not together.can_share([shared[0], row(*CHAINS[0])])
+    assert not together.can_share([row(*CHAINS[3]), row(*CHAINS[3])])
+    greedy = [row(link("temperature", temperature=0)) for _ in range(2)]
+    assert not together.can_share(greedy)
+
+
+def test_a_row_without_finite_logits_is_said_as_if_it_were_alone():
+    class Half(Fixed):
+        def logits(self, rows):
+            given = super().logits(rows)
+            given[1:] = math.nan
+            return given
+
+    found = generate(Half(0.0, 1.0), [row(), row()], 1)
+    assert next(found).row == 0
+    with pytest.raises(GptreplError, match="the model produced nan"):
+        next(found)
+
+
+def test_a_sampler_that_fails_on_several_rows_is_asked_for_each():
+    class OneRow:
+        rowwise = True
+
+        def __call__(self, logits, ids):
+            assert logits.dim() == 1
+            return logits
+
+    rows = [row(("one", OneRow())) for _ in range(2)]
+    rows[1].chain = rows[0].chain
+    assert together.can_share(rows)
+    assert [pick.row for pick in generate(Uniform(), rows, 2)] == [0, 1, 0, 1]
 
 
 def test_a_row_that_is_done_gets_no_more():

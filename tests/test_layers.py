@@ -19,7 +19,7 @@ ORDER = [
     ["events", "knobs", "api"],
     ["values", "contract", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["arguments", "report", "scripting", "fingerprint"],
-    ["profiles", "saving", "configuration", "draw", "generate", "drafting"],
+    ["profiles", "saving", "configuration", "draw", "rows", "together", "generate", "drafting"],
     [
         "prompts",
         "preload",
@@ -144,7 +144,7 @@ def test_libraries_stay_in_their_rooms(path):
             continue
         assert path.stem in ROOMS.get(library, {path.stem}), f"{path.stem} imports {library}"
         if library in ("torch", "transformers", "tiktoken") and at_import:
-            assert path.stem in ("draw", "generate", "drafting"), (
+            assert path.stem in ("draw", "rows", "generate", "drafting"), (
                 f"{path.stem} imports {library} when it is imported"
             )
 

@@ -174,6 +174,8 @@ class Sampler(Protocol):
       stage `selection` has to be the last, and the only one;
     - `aliases: ClassVar[tuple[str, ...]]`: more names for its command (`temp`);
     - `greedy: bool`: true when it leaves one token, so that no random number is drawn;
+    - `rowwise: ClassVar[bool]`: true when it looks at no ids and takes several rows at once,
+      shape (rows, vocab_size), each as if it were alone: samples drawn together share the call;
     - `bind(tokenizer, prompt_length) -> Sampler`: called once before a sample by those that
       speak of texts or of new tokens;
     - `begin(generator) -> Sampler`: called once for each sample by those that keep state or

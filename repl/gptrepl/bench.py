@@ -113,7 +113,7 @@ class Bench:
     def _row(self, ids: list[int], seed: int) -> Any:
         import torch
 
-        from .generate import Row, begin
+        from .rows import Row, begin
 
         device, active = self.loaded.device, self.settings.active
         greedy = any(is_greedy(sampler) for _, sampler in active)

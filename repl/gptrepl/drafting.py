@@ -18,7 +18,8 @@ import torch
 from .api import GptreplError, Model
 from .chain import Chain
 from .draw import Noise, noise_is_known
-from .generate import Pick, Row, choose, generate, pick, remaining
+from .generate import choose, generate, pick, remaining
+from .rows import Pick, Row
 from .settings import Settings
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ logarithm; the uniforms are drawn for all, which leaves the generator where mult
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -20,7 +21,22 @@ SHARE = 4
 
 def draw(logits: Tensor, generator: Generator) -> int:
     """Return one id, each as likely as softmax of the *logits*, shape (vocab_size,), says."""
+    return _one_of(logits.softmax(-1), generator)
+
+
+def draw_all(logits: Tensor, generators: Sequence[Generator]) -> Tensor:
+    """Return the ids that `draw` returns for each row of *logits*, (rows, vocab_size)."""
     probabilities = logits.softmax(-1)
+    if logits.device.type == "cpu" and logits.shape[1] < SMALL and noise_is_known():
+        noise = torch.empty_like(probabilities)
+        for row, generator in zip(noise, generators, strict=True):
+            row.exponential_(generator=generator)
+        return probabilities.div_(noise).argmax(-1)
+    pairs = zip(probabilities, generators, strict=True)
+    return torch.tensor([_one_of(row, own) for row, own in pairs], device=logits.device)
+
+
+def _one_of(probabilities: Tensor, generator: Generator) -> int:
     if probabilities.device.type != "cpu" or not noise_is_known():
         return int(torch.multinomial(probabilities, 1, generator=generator))
     if len(probabilities) >= SMALL:

@@ -8,60 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
-from . import plugins
-from .api import GptreplError, Model, Sampler
-from .chain import Chain
+from . import plugins, together
+from .api import GptreplError, Model
 from .draw import Noise, draw
-
-SPARE = 0x9E3779B97F4A7C15
-"""Set against a sample's seed it seeds the generators of its samplers: golden ratio, 64 bits."""
-
-
-@dataclass
-class Row:
-    """One sample in the making. The loop appends to *ids*; a row that is *done* gets no more."""
-
-    ids: list[int]
-    chain: Chain
-    generator: Generator
-    greedy: bool = False
-    done: bool = False
-
-
-@dataclass(frozen=True)
-class Pick:
-    """One id drawn for one row, with the log-probability the model gave it before the chain.
-
-    If asked for: the entropy of the model's probabilities in bits, how many ids the chain left.
-    """
-
-    row: int
-    token: int
-    logprob: float
-    entropy: float | None = None
-    candidates: int | None = None
-
-
-def begin(chain: Chain, seed: int, device: torch.device | str = "cpu") -> Chain:
-    """Return the chain for one sample: those that keep state or draw begin afresh.
-
-    Each of them gets a generator of its own, made from the sample's seed and its place, so that
-    it never moves the draw.
-    """
-    begun: list[tuple[str, Sampler]] = []
-    for place, (name, sampler) in enumerate(chain, 1):
-        start = getattr(sampler, "begin", None)
-        if start is not None:
-            own = Generator(device).manual_seed((seed + place * SPARE) % 2**64)
-            with plugins.guarded("samplers", name):
-                sampler = start(own)
-        begun.append((name, sampler))
-    return begun
+from .rows import Pick, Row, broken, measures
 
 
 @torch.inference_mode()
@@ -79,6 +33,7 @@ def generate(
     it was drawn from. Raises GptreplError when the model or a sampler fails or gives nan, or the
     chain leaves nothing to draw from.
     """
+    share = together.can_share(rows)
     for _ in range(max_new_tokens):
         alive = [index for index, row in enumerate(rows) if not row.done]
         if not alive:
@@ -87,6 +42,10 @@ def generate(
         if logits.shape != (len(alive), model.vocab_size) or logits.dtype != torch.float32:
             due = f"float32 of shape ({len(alive)}, {model.vocab_size})"
             raise GptreplError(f"the model gave {described(logits)} where {due} was due")
+        found = together.picks(logits, rows, alive, known, measure=measure) if share else None
+        if found is not None:
+            yield from found
+            continue
         for own, index in zip(logits, alive, strict=True):
             yield pick(index, own, rows[index], known, measure=measure)
 
@@ -134,12 +93,6 @@ def remaining(logits: Tensor, row: Row, known: int | None) -> Tensor:
     if not math.isfinite(best):
         raise blame(steps, row)
     return left
-
-
-def measures(logits: Tensor, left: Tensor) -> tuple[float, int]:
-    """Return the entropy of *logits* in bits, and how many ids are *left* to draw from."""
-    entropy = torch.special.entr(logits.softmax(-1)).sum()
-    return float(entropy) / math.log(2), int((left > -math.inf).sum())
 
 
 def run(logits: Tensor, row: Row) -> list[Tensor]:
@@ -192,9 +145,3 @@ def blame(steps: Sequence[Tensor], row: Row) -> GptreplError:
     return GptreplError(
         "the tokenizer knows none of the tokens that the chain left: set a sampler less strictly"
     )
-
-
-def broken(logits: Tensor) -> str:
-    """Return the error for logits that no chain can mend."""
-    what = "nan" if bool(logits.isnan().any()) else f"{float(logits.max())} alone"
-    return f"the model produced {what}: its weights are broken, or its dtype is too small for it"

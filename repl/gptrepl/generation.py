@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
 
     from .drafting import Plan
-    from .generate import Row
+    from .rows import Row
 
 
 class Recorder(Protocol):
@@ -118,7 +118,7 @@ def row_of(
     """Return the row that draws *sample*: by the next of *generators*, or by its own seed."""
     import torch
 
-    from .generate import Row, begin
+    from .rows import Row, begin
 
     own = torch.Generator(loaded.device).manual_seed(sample.seed)
     generator = next(generators) if generators is not None else own

@@ -29,6 +29,7 @@ class MinP:
 
     stage: ClassVar[Stage] = "truncation"
     rank: ClassVar[int] = 40
+    rowwise: ClassVar[bool] = True
     min_tokens_to_keep: ClassVar[int] = 1
     """The most likely tokens that stay however unlikely they are."""
 
@@ -37,8 +38,8 @@ class MinP:
         if self.min_p == 0:
             return logits
         probabilities = logits.softmax(-1)
-        gone = probabilities < self.min_p * probabilities.max()
+        gone = probabilities < self.min_p * probabilities.amax(-1, keepdim=True)
         if self.min_tokens_to_keep > 1:
-            count = min(self.min_tokens_to_keep, len(logits))
-            gone[probabilities.topk(count).indices] = False
+            count = min(self.min_tokens_to_keep, logits.shape[-1])
+            gone.scatter_(-1, probabilities.topk(count).indices, False)
         return logits.masked_fill(gone, float("-inf"))

@@ -35,6 +35,7 @@ class Temperature:
     stage: ClassVar[Stage] = "temperature"
     rank: ClassVar[int] = 10
     aliases: ClassVar[tuple[str, ...]] = ("temp",)
+    rowwise: ClassVar[bool] = True
 
     @property
     def greedy(self) -> bool:
@@ -52,5 +53,6 @@ class Temperature:
             return alone
         scaled: Tensor = logits / min(self.temperature, LARGEST)
         if float(scaled.max()) == float("inf"):  # too small a divisor for logits as large as these
-            return (logits - logits.max()) / self.temperature
+            shifted = (logits - logits.amax(-1, keepdim=True)) / self.temperature
+            return shifted.where(scaled.amax(-1, keepdim=True) == float("inf"), scaled)
         return scaled

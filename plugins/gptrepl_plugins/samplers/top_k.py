@@ -29,6 +29,7 @@ class TopK:
 
     stage: ClassVar[Stage] = "truncation"
     rank: ClassVar[int] = 20
+    rowwise: ClassVar[bool] = True
 
     def idle(self, vocab_size: int) -> str:
         """Return why nothing is removed, or an empty string."""
@@ -36,6 +37,6 @@ class TopK:
 
     def __call__(self, logits: Tensor, ids: Sequence[int]) -> Tensor:
         """Return the logits with all below the k-th largest removed."""
-        if not 0 < self.top_k < len(logits):
+        if not 0 < self.top_k < logits.shape[-1]:
             return logits
         return not_below(logits, kth_largest(logits, self.top_k))

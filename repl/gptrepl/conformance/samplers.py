@@ -76,6 +76,8 @@ def results(found: Any, given: str, *, timed: bool) -> list[Result]:
         for name, logits, ids in distributions():
             faults = trial(sampler, name, logits, ids) | faults
     seen += [required(what, faults.get(what, "")) for what in REQUIRED]
+    if getattr(found, "rowwise", False):
+        seen.append(required("rows together are as each alone", together(tried)))
     if timed and tried:
         letters = Letters(speed.SIZE)
         seen.append(speed.of([one for one in tried if is_bound(one, speed.SIZE)], letters))
@@ -260,6 +262,25 @@ def off(found: Any) -> str:
             return f"{reason(error)} on {name}"
         if not all(same(left, logits) for left in lefts):
             return f"it changes {name}"
+    return ""
+
+
+def together(tried: Sequence[Any]) -> str:
+    """Return how rows given at once differ from each of them alone, or an empty text."""
+    import torch
+
+    rows = [logits for _, logits, _ in distributions() if len(logits) == SIZE]
+    for sampler in tried:
+        if chain.is_greedy(sampler):
+            continue
+        where = f"with {chain.written(sampler)}"
+        try:
+            lefts = sampler(torch.stack(rows), ())
+        except (Exception, SystemExit) as error:
+            return f"{reason(error)} {where}"
+        for left, logits in zip(lefts, rows, strict=True):
+            if not same(left, sampler(logits, ())):
+                return f"a row is another {where}"
     return ""
 
 

@@ -13,7 +13,7 @@ from fakes import Bytes, Uniform, session_of
 from gptrepl import chain
 from gptrepl.api import GptreplError, Notice
 from gptrepl.commands import candidates, evaluate
-from gptrepl.generate import begin
+from gptrepl.rows import begin
 
 GONE = float("-inf")
 LOGITS = torch.randn(12, 60, generator=torch.Generator().manual_seed(3)) * 2.5
