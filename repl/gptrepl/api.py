@@ -72,6 +72,7 @@ class Model(Protocol):
       `:draft`; or an empty one;
     - `quantize: str` and `bytes_per_token: int`: the bits that its weights are held in, and how
       many bytes of them a token reads, for `gptrepl bench`;
+    - `compiled`: what its steps were compiled to; None where they run as they are written;
     - `complete(request)` and `idle(request)`: it samples by itself, as a `Writer` does;
     - `place: str`: where it runs, in words, if that is not a device of this machine;
     - `siblings: Iterable[str]`: the sources of other models at the same place.
@@ -205,6 +206,8 @@ class LoadOptions:
     quantize: str = "off"
     """`bf16`, `int8` or `int4`: the bits that weights are held in. A model that does so says it
     by an attribute of this name."""
+    compile: bool = False
+    """Whether its steps are to be compiled. A model that can has an attribute `compiled`."""
     tokenizer: Tokenizer | None = None
     """The one the user chose; None: the loader finds the model's own."""
     device_map: str = "off"

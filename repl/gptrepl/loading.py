@@ -144,6 +144,7 @@ def open_source(
         dtype=dtype,
         activation=settings.activation,
         quantize=settings.quantize,
+        compile=settings.compile,
         tokenizer=tokenizer,
         device_map=settings.device_map,
         trust_remote_code=settings.trust_remote_code,
@@ -168,6 +169,8 @@ def open_source(
         raise LoadError(f"cannot load {source!r}: {reason}") from error
     if getattr(model, "quantize", "off") != settings.quantize:
         notes.append(f"quantize {settings.quantize} has no effect on the models of {name}")
+    if settings.compile and not hasattr(model, "compiled"):
+        notes.append(f"compile has no effect on the models of {name}")
     check_vocabulary(model, tokenizer, notes)
     print_ = Fingerprint(files or identify(weight_files(loader, source)))  # now it is downloaded
     return Loaded(source, loader, model, tokenizer, device, dtype, tuple(notes), print_)

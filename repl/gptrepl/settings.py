@@ -32,6 +32,7 @@ OF_MODEL = (
     "dtype",
     "activation",
     "quantize",
+    "compile",
     "device_map",
     "trust_remote_code",
 )
@@ -71,6 +72,9 @@ class Settings:
     )
     quantize: Literal["off", "bf16", "int8", "int4"] = knob(
         "off", help="hold the weights in fewer bits: faster, smaller, and another text"
+    )
+    compile: bool = knob(
+        False, help="compile the steps of the model where that makes them faster: the same text"
     )
     device_map: Literal["off", "auto"] = knob(
         "off", help="auto spreads a model of transformers over all devices (needs accelerate)"

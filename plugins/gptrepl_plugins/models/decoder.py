@@ -37,6 +37,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """The activations known, by the names Hugging Face configurations give them."""
 
+SPECIAL = 2
+"""torch.compile would make a step of its own for each place below."""
+
 Affine = tuple[Tensor, Tensor | None]
 """A weight and its bias, which may be absent."""
 
@@ -78,6 +81,7 @@ class Decoder:
         config = model.config
         self._model, self._config = model, config
         self._activation = ACTIVATIONS[config.activation]
+        self._compiled = model.compiled
         self._eps = config.layer_norm_eps
         self._n_head = config.n_head
         self._width, self._shape = config.n_embd, (config.n_embd,)
@@ -127,6 +131,8 @@ class Decoder:
         self._wte, self._wpe = body.wte.weight, body.wpe.weight
         self._blocks = [_take(block) for block in body.blocks]
         self._ln_f, self._head = _affine(body.ln_f), kernels.linear(self._model.lm_head)
+        is_brisk = self._activation is F.gelu and self._wpe.device.type == "cpu"
+        self._brisk = kernels.brisk_gelu if is_brisk else self._activation
         self._cache, self._version = Cache(self._wpe, self._config), version
 
     def _last(self, rows: list[list[int]]) -> Tensor:
@@ -150,12 +156,19 @@ class Decoder:
         It is `_run` for the case that comes once a token, with as few calls as there can be.
         """
         _check((row[-1:],), self._config.vocab_size)
-        place, width = len(row) - 1, self._width
-        activation = self._activation
-        if activation is F.gelu and isinstance(self._blocks[0].up, kernels.Transposed):
-            activation = kernels.brisk_gelu
-        self._cache.grow(place + 1)
-        x = self._embed(row[-1], place)
+        place = len(row) - 1
+        if self._compiled is None or place < SPECIAL:
+            self._cache.grow(place + 1)
+            x = self.through(self._embed(row[-1], place), place, self._brisk)
+        else:
+            self._cache.grow(self._block_size)  # one size, so that it is compiled once
+            x = self._compiled(self, self._embed(row[-1], place), place, self._activation)
+        self._cache.keep([row])
+        return x
+
+    def through(self, x: Tensor, place: int, activation: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return what leaves the last block for what enters the first at *place*: (1, n_embd)."""
+        width = self._width
         for number, block in enumerate(self._blocks):
             qkv = block.qkv(self._norm(x, block.ln_1))
             k, v = self._cache.add(number, place, qkv.narrow(1, width, 2 * width))
@@ -163,7 +176,6 @@ class Decoder:
             y = F.scaled_dot_product_attention(q, k, v, scale=block.scale)
             x = block.out.onto(y.view(1, width), x)
             x = block.down.onto(activation(block.up(self._norm(x, block.ln_2))), x)
-        self._cache.keep([row])
         return x
 
     def _embed(self, token: int, place: int) -> Tensor:

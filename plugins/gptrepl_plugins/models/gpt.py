@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
 import torch
@@ -128,6 +129,7 @@ class GPT(nn.Module):
         """The precision that the linear layers are rounded to; `off`: that of their weights."""
         self.about = ""
         """How far it was trained, in words, where that is known."""
+        self._compiled: Callable[..., Tensor] | None = None
         self._decoder: Decoder | None = None
         self._rough: list[GPT] | None = None  # in a list, so that it is no part of this module
         self.apply(_draw)
@@ -161,7 +163,7 @@ class GPT(nn.Module):
 
         Raise GptreplError for an empty row and for an id outside the vocabulary.
         """
-        with torch.inference_mode():
+        with self._apart():
             return self._ready().logits(rows)
 
     def positions(self, row: Sequence[int], count: int) -> Tensor:
@@ -171,7 +173,7 @@ class GPT(nn.Module):
         """
         if not 0 < count <= len(row) <= self.block_size:
             raise GptreplError(f"no {count} positions of {len(row)} ids in {self.block_size}")
-        with torch.inference_mode():
+        with self._apart():
             return self._ready().positions(row, count)
 
     def rough(self) -> list[GPT]:
@@ -181,6 +183,19 @@ class GPT(nn.Module):
 
             self._rough = rough_copy(self)
         return self._rough
+
+    @property
+    def compiled(self) -> Callable[..., Tensor] | None:
+        """The decoding step as `torch.compile` made it; None: it runs as it is written."""
+        return self._compiled
+
+    @compiled.setter
+    def compiled(self, step: Callable[..., Tensor] | None) -> None:
+        self._compiled, self._decoder = step, None
+
+    def _apart(self) -> AbstractContextManager[object]:
+        """Return a context without gradients; torch compiles nothing that is in inference mode."""
+        return torch.inference_mode() if self._compiled is None else _plain_mode()
 
     def _ready(self) -> Decoder:
         if self.threads is not None:
@@ -269,6 +284,12 @@ class GPT(nn.Module):
         self._decoder = None  # to(), half(), cuda() and the like come here
         applied: Self = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return applied
+
+
+@contextmanager
+def _plain_mode() -> Iterator[None]:
+    with torch.inference_mode(mode=False), torch.no_grad():
+        yield
 
 
 def _draw(module: nn.Module) -> None:

@@ -103,6 +103,10 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
         quantize(model, options.quantize, options.note)
     if options.device == "cpu":
         model.threads = threads.choose(model)
+    if options.compile:
+        from gptrepl_plugins.models.compiling import compile_step
+
+        compile_step(model, options)
     return model
 
 
