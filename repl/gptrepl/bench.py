@@ -23,7 +23,8 @@ PROMPT, NEW, ROWS, LONG = 32, 128, 10, 512
 """Ids in a prompt, ids drawn after it, rows of a batch, ids of a prefill; all within the block."""
 NOISY = 1.3
 """The machine is too noisy for figures where its memory's speed varies by more than this."""
-BYTES = 1 << 28
+BYTES, READS = 1 << 28, 5
+"""What is read to measure the memory's speed, and how often."""
 
 
 @dataclass
@@ -168,7 +169,7 @@ def bandwidth() -> float:
     import torch
 
     room = torch.ones(BYTES // 4)
-    return BYTES / min(timed(room.sum) for _ in range(3)) / 1e9
+    return BYTES / statistics.median(timed(room.sum) for _ in range(READS)) / 1e9
 
 
 def start_up(rounds: int) -> Figure:

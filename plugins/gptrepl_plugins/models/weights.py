@@ -15,6 +15,7 @@ from torch import Tensor
 from gptrepl.api import LoadError, LoadOptions
 from gptrepl_plugins.models import kernels, threads
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
+from gptrepl_plugins.models.mapped import Mapped
 
 WTE = "transformer.wte.weight"
 WPE = "transformer.wpe.weight"
@@ -85,15 +86,17 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
         del wanted[HEAD]
         tensors = {name: tensor for name, tensor in tensors.items() if name != HEAD}
     _compare(wanted, tensors, where)
-    own = {}
+    own, mapped = {}, Mapped()
     for number, name in enumerate(wanted):
         options.progress(f"reading {where}", number, len(wanted))
         embeds = name == WPE or (name == WTE and not config.tied)
         own[name] = _copy(tensors[name], options, multiplies=not embeds)
+        mapped.let_go(tensors[name])
     options.progress(f"reading {where}", len(wanted), len(wanted))
     if config.tied:
         own[HEAD] = own[WTE]
     model.load_state_dict(own, assign=True)
+    own.clear()  # quantizing lets go of each weight as soon as it is packed
     if config.tied:
         model.transformer.wte.weight = model.lm_head.weight
     model.eval()
