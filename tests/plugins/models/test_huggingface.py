@@ -284,6 +284,18 @@ def test_positions_that_are_stretched_at_a_length_are_those_of_it() -> None:
     assert len(rows[0]) > 12 > len(rows[1])
 
 
+def test_positions_that_would_be_stretched_further_and_further_depend_on_the_row_alone() -> None:
+    stretch = {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}
+    shape = SHAPE | {"rope_parameters": stretch, "max_position_embeddings": 16}
+    model = CausalModel(network(transformers.LlamaConfig(**shape)))
+    assert model.block_size == 16
+    rows = [ROW, [*ROW] * 3, ROW[:3], [*ROW, *ROW], [*ROW] * 4]
+    assert len(rows[-1]) > 16
+    alone = [CausalModel(network(transformers.LlamaConfig(**shape))).logits([row]) for row in rows]
+    for row, expected in zip(rows, alone, strict=True):
+        torch.testing.assert_close(model.logits([row]), expected, rtol=0, atol=2e-5)
+
+
 def test_ids_that_no_model_has_are_refused(llama: Path) -> None:
     model = load(llama)
     for rows, message in (
