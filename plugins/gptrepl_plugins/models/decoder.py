@@ -82,6 +82,7 @@ class Decoder:
         self._model, self._config = model, config
         self._activation = ACTIVATIONS[config.activation]
         self._compiled = model.compiled
+        self._is_packed = False
         self._eps = config.layer_norm_eps
         self._n_head = config.n_head
         self._width, self._shape = config.n_embd, (config.n_embd,)
@@ -122,6 +123,15 @@ class Decoder:
         self._cache.keep(rows)
         return self._head_of(x[-count:])
 
+    def pack(self) -> None:
+        """Hold the large weights packed too, so that `positions` takes little longer than one."""
+        self._refresh()
+        self._is_packed = True
+        for block in self._blocks:
+            for call in (block.qkv, block.out, block.up, block.down):
+                _pack(call)
+        _pack(self._head)
+
     def _refresh(self) -> None:
         """Take the weights anew if they were written to; what was computed before is void then."""
         version = self._count()
@@ -134,6 +144,8 @@ class Decoder:
         is_brisk = self._activation is F.gelu and self._wpe.device.type == "cpu"
         self._brisk = kernels.brisk_gelu if is_brisk else self._activation
         self._cache, self._version = Cache(self._wpe, self._config), version
+        if self._is_packed:
+            self.pack()
 
     def _last(self, rows: list[list[int]]) -> Tensor:
         """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
@@ -274,6 +286,11 @@ def _take(block: Block) -> _Weights:
         kernels.linear(block.mlp.c_proj),
         block.attn.scale,
     )
+
+
+def _pack(call: Linear) -> None:
+    if isinstance(call, kernels.OneDNN):
+        call.pack()
 
 
 def _affine(module: nn.Module) -> Affine:

@@ -177,11 +177,16 @@ class GPT(nn.Module):
             return self._ready().positions(row, count)
 
     def rough(self) -> list[GPT]:
-        """Return a copy in 4 bits, for guesses, made when first asked; none where it is no use."""
+        """Return a copy in 4 bits, for guesses, made when first asked; none where it is no use.
+
+        With it the weights of this model are held packed as well, for verifying the guesses.
+        """
         if self._rough is None:
             from gptrepl_plugins.models.quantization import rough_copy
 
             self._rough = rough_copy(self)
+            if self._rough:
+                self._ready().pack()
         return self._rough
 
     @property

@@ -59,6 +59,42 @@ def test_each_call_is_the_linear_layer(kind: type[kernels.Plain], bias: bool) ->
         assert torch.equal(residual, before)
 
 
+@pytest.mark.parametrize("kind", [kernels.OneDNN, kernels.SplitOutputs, kernels.SplitInputs])
+def test_a_packed_copy_gives_the_same(kind: type[kernels.OneDNN]) -> None:
+    torch.manual_seed(0)
+    weight, bias = torch.randn(48, 32), torch.randn(48)
+    call = kind(weight.t().contiguous().t() if kind is kernels.SplitInputs else weight, bias)
+    call.pack()
+    assert call.packed is not None
+    for positions in (1, 2, 8, 11):
+        x = torch.randn(positions, 32)
+        torch.testing.assert_close(call(x), F.linear(x, weight, bias), rtol=1e-4, atol=1e-4)
+
+
+def test_a_torch_that_packs_nothing_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_given: object) -> Tensor:
+        raise NotImplementedError
+
+    monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing)
+    call = kernels.OneDNN(torch.randn(48, 32), None)
+    call.pack()
+    assert call.packed is None
+
+
+def test_a_model_that_is_drafted_holds_its_weights_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    race_won_by(kernels.OneDNN, monkeypatch)
+    model = GPT(GPTConfig(16, 64, 2, 2, 32)).eval()
+    before = model.positions([1, 2, 3, 4], 3)
+    (_rough,) = model.rough()
+    calls = [model._ready()._head, *(block.up for block in model._ready()._blocks)]
+    assert all(isinstance(call, kernels.OneDNN) and call.packed is not None for call in calls)
+    torch.testing.assert_close(model.positions([1, 2, 3, 4], 3), before, rtol=1e-4, atol=1e-4)
+    with torch.no_grad():
+        model.lm_head.weight.mul_(2)
+    assert model.positions([1, 2, 3, 4], 3).abs().max() > before.abs().max()
+    assert model._ready()._head.packed is not None
+
+
 def test_a_torch_without_the_operator_runs_everything_plainly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
