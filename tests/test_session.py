@@ -18,6 +18,7 @@ from gptrepl.api import (
     SampleStarted,
     Token,
 )
+from gptrepl.commands import drive
 from gptrepl.session import Session
 from gptrepl.settings import Settings
 
@@ -286,6 +287,27 @@ def test_an_interrupt_while_a_token_is_shown_keeps_what_was_said():
     assert (ended.ending, ended.text) == ("interrupted", "xh")
     with pytest.raises(KeyboardInterrupt):
         list(stream)
+
+
+@pytest.mark.parametrize("place", range(18))
+def test_an_interrupt_at_any_event_shows_all_that_was_drawn(place):
+    session = session_of(Uniform(), max_new_tokens=4)
+    events = []
+
+    def show(event):
+        events.append(event)
+        if len(events) == place + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(session.stream("x", n=3), show)
+    assert [event.index for event in events if isinstance(event, SampleEnded)] == [0, 1, 2]
+    for sample in session.samples:
+        own = [event for event in events if event.index == sample.index]
+        drawn = [event.token for event in own if isinstance(event, Token)]
+        assert isinstance(own[-1], SampleEnded)
+        assert (drawn, own[-1].text) == (sample.tokens, sample.text)
+        assert sample.ending in ("length", "interrupted")
 
 
 @pytest.mark.parametrize("kind", [GptreplError, ZeroDivisionError])

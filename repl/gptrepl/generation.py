@@ -99,9 +99,17 @@ class InOrder:
 
     def put(self, event: SampleStarted | Token | SampleEnded) -> Iterator[Event]:
         """Yield the events whose turn it is once *event* has come."""
+        self.hold(event)
+        yield from self.ready()
+
+    def hold(self, event: SampleStarted | Token | SampleEnded) -> None:
+        """Keep *event* until its turn comes."""
         self._waiting[event.index].append(event)
         if isinstance(event, SampleEnded):
             self.ended.add(event.index)
+
+    def ready(self) -> Iterator[Event]:
+        """Yield the events whose turn it is."""
         while queue := self._waiting[self._turn]:
             ready = queue.popleft()
             if isinstance(ready, SampleEnded):
@@ -164,8 +172,25 @@ def draw(
         stopped, ending = plugins.culprit(error, loaded.loader) or error, "failed"
     for sample in samples:
         if sample.index not in in_order.ended:
-            yield from in_order.put(sample.end(ending, time.perf_counter() - began))
+            in_order.hold(sample.end(ending, time.perf_counter() - began))
+    late = yield from to_the_end(in_order)
+    stopped = stopped or late
     if plan is not None and plan.guessed:
         yield Notice(f"draft: {plan.kept} of {plan.guessed} guesses kept")
     if stopped is not None:
         raise stopped
+
+
+def to_the_end(in_order: InOrder) -> Generator[Event, None, KeyboardInterrupt | None]:
+    """Yield all that waits for its turn, and return the interrupt that came meanwhile.
+
+    What was drawn is shown, since nothing is saved by leaving it out.
+    """
+    found: KeyboardInterrupt | None = None
+    while True:
+        try:
+            yield from in_order.ready()
+        except KeyboardInterrupt as interrupt:
+            found = interrupt
+        else:
+            return found
