@@ -178,6 +178,20 @@ def test_what_was_cut_short_is_as_short_again(tmp_path, error):
     assert replayed(tmp_path / "r.txt", Speller("hello")) == texts
 
 
+def test_samples_of_one_stream_are_said_to_be_missing(tmp_path):
+    session = session_of(Learned(), max_new_tokens=2)
+    recording = Recording(tmp_path / "r.txt")
+    session.recorders.append(recording)
+    for one_stream in (True, False):
+        events = list(session.stream("x", n=2, one_stream=one_stream))
+        said = [event.text for event in events if isinstance(event, Notice) and event.warning]
+        why = "no line of a script draws samples from one stream"
+        assert said == one_stream * [f"it is not recorded to {tmp_path}/r.txt: {why}"]
+    recording.close()
+    assert (tmp_path / "r.txt").read_text().startswith(":# samples are missing here: ")
+    assert replayed(tmp_path / "r.txt") == [sample.text for sample in session.samples]
+
+
 def test_a_recording_is_never_written_over(tmp_path):
     (tmp_path / "r.txt").write_text("mine")
     with pytest.raises(GptreplError, match=r"r\.txt is there already: record to another file"):

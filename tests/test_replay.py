@@ -6,10 +6,10 @@ import msgspec
 import pytest
 import torch
 
-from fakes import Bytes, Interrupted, Learned, session_of
+from fakes import Bytes, Interrupted, Learned, Uniform, session_of
 from gptrepl import receipts
-from gptrepl.api import ExpectationError, GptreplError, LoadError, Notice, Table
-from gptrepl.commands import evaluate
+from gptrepl.api import ExpectationError, GptreplError, LoadError, Notice, Table, Token
+from gptrepl.commands import drive, evaluate
 from gptrepl.log import Log
 
 
@@ -71,6 +71,147 @@ def test_what_was_drawn_is_drawn_again(session, log, lines):
     assert len(log.find()) == sum(
         not line.startswith(":") or line in (":sample", ":more 5") for line in lines
     )
+
+
+# --- one stream of draws ------------------------------------------------------------------------
+
+
+class Built(Learned):
+    """A model whose build draws numbers, as sample.py's does."""
+
+    def replay_build(self, generator):
+        torch.rand(100, generator=generator)
+
+
+def interrupted_after(session, tokens, **changes):
+    """Sample from one stream, with Ctrl-C while a token is shown."""
+    left = iter(range(tokens - 1, -1, -1))
+
+    def show(event):
+        if isinstance(event, Token) and next(left, None) == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive(session.stream("x", one_stream=True, **changes), show)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"n": 33},
+        {"n": 3, "seed": "random"},
+        {"n": 3, "seed": 2**64 - 1},
+        {"n": 3, "temperature": 0},
+        {"n": 3, "max_new_tokens": 0},
+        {"n": 3, "stop": ["a", "e"]},
+        {"n": 3, "xtc": 0.5},
+        {"prompt": ["x", "yz"], "n": 2},
+    ],
+)
+@pytest.mark.parametrize("model", [Learned, Built])
+def test_one_stream_is_drawn_again(log, model, changes):
+    session = session_of(model(), max_new_tokens=5)
+    session.recorders.append(log)
+    list(session.stream(**{"prompt": "x", "one_stream": True, **changes}))
+    (receipt,) = log.find()
+    assert [one.text for one in receipt.samples] == [one.text for one in session.samples]
+    assert len({one.seed for one in receipt.samples}) == 1
+    for line in (":tokens 3", ":seed 5", ":temp 0.1"):
+        list(evaluate(session, line))
+    assert say(session, ":replay 1")[-1].startswith(f"identical: {receipt.tokens} tokens in ")
+    (again,) = receipts.from_json([receipts.to_json(receipt)], "r")
+    assert again == receipt
+
+
+def test_a_stream_runs_through_all_samples_and_begins_behind_the_build(log):
+    session = session_of(Built(), max_new_tokens=4, top_k=0)
+    session.recorders.append(log)
+    list(session.stream("x", n=3, one_stream=True))
+    generator = torch.Generator().manual_seed(1337)
+    torch.rand(100, generator=generator)
+    for sample in session.samples:
+        ids = [ord("x")]
+        for _ in range(4):
+            odds = (session.model.logits([ids]) / 0.8).softmax(-1)
+            ids.append(int(torch.multinomial(odds, 1, generator=generator)))
+        assert [*sample.ids, *sample.tokens] == ids
+    assert [one.stream for one in log.find()[0].samples] == [0, 4, 8]
+    assert (
+        "sample 3: seed 1337 after 8 draws of one stream, 4 tokens"
+        in say(session, ":log show 1")[-1]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "samples", "begun", "ending"),
+    [
+        (1, 3, 3, "interrupted"),
+        (3, 3, 3, "interrupted"),
+        (5, 3, 3, "length"),  # all of them are drawn when the second one is shown
+        (97, 33, 32, "length"),  # and 32 of them, but not the last
+        (129, 33, 33, "interrupted"),
+    ],
+)
+def test_a_stream_that_was_cut_short_keeps_its_places(log, tokens, samples, begun, ending):
+    session = session_of(Built(), max_new_tokens=4)
+    session.recorders.append(log)
+    interrupted_after(session, tokens, n=samples)
+    (receipt,) = log.find()
+    assert receipt.ending == ending
+    assert len(receipt.samples) == begun
+    assert [one.stream for one in receipt.samples] == [4 * place for place in range(begun)]
+    assert say(session, ":replay 1") == [f"identical: {receipt.tokens} tokens in {begun} samples"]
+
+
+def test_another_place_in_the_stream_is_another_text(session, log):
+    list(session.stream("x", one_stream=True))
+    changed(log, stream=1)
+    changed(log, stream=None, seed=4)
+    for number in (2, 3):
+        with pytest.raises(ExpectationError, match="has another token"):
+            list(evaluate(session, f":replay {number}"))
+    line = receipts.to_json(log.get(2)).replace(b'"stream":1', b'"stream":-1')
+    with pytest.raises(GptreplError, match=r"r:1 is no receipt: .*samples\[0\].stream"):
+        receipts.from_json([line], "r")
+
+
+class Sure(Uniform):
+    """Is nearly sure of A, so that only a sampler that strikes gives B."""
+
+    def logits(self, rows):
+        odds = torch.full((len(rows), self.vocab_size), -torch.inf)
+        odds[:, ord("A")], odds[:, ord("B")] = 8.0, 0.0
+        return odds
+
+
+def test_the_draws_of_samplers_are_others_for_each_sample_of_a_stream():
+    session = session_of(Sure(), max_new_tokens=20, temperature="off")
+    list(session.stream("x", n=8, one_stream=True, xtc=[0.5, 0]))
+    texts = [sample.text for sample in session.samples]
+    assert len(set(texts)) == 8
+    list(session.stream("x", n=1, one_stream=True, xtc=[0.5, 0]))
+    assert session.samples[0].text == texts[0]
+
+
+def test_a_session_goes_on_from_one_stream_with_seeds_of_their_own(session, log):
+    list(session.stream("x", n=3, one_stream=True))
+    for line in (":undo 2", ":undo 1", ":more 5", ":retry"):
+        list(evaluate(session, line))
+        assert len({one.text for one in session.samples}) == 3
+    assert [(one.seed, one.stream) for one in session.samples] == [
+        (1341, None),
+        (1342, None),
+        (1343, None),
+    ]
+    assert [len(one.ids) for one in session.samples] == [1 + 12 - 3] * 3
+    for receipt in log.find():
+        assert say(session, f":replay {receipt.id}")[0].startswith("identical: ")
+    assert say(session, ":undo")[0].startswith("the text ends: ")
+    assert len(session.samples) == 3
+
+
+# --- drift --------------------------------------------------------------------------------------
 
 
 def test_the_first_other_token_is_told_with_both_probabilities(session, log):

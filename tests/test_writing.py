@@ -144,7 +144,7 @@ def test_what_it_cannot_honour_is_said_once():
 
 def test_one_stream_of_draws_is_refused():
     with pytest.raises(GptreplError, match="a server draws by itself"):
-        list(session(Dictator("a")).stream("x", generators=[None]))
+        list(session(Dictator("a")).stream("x", one_stream=True))
 
 
 def test_the_shell_tells_where_it_runs_and_who_else_does():

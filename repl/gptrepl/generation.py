@@ -12,10 +12,9 @@ from .api import Ending, Event, GptreplError, Notice, SampleEnded, SampleStarted
 from .loading import Loaded
 from .samples import Sample
 from .settings import Settings
+from .streams import Streams
 
 if TYPE_CHECKING:
-    import torch
-
     from .drafting import Plan
     from .rows import Row
 
@@ -117,22 +116,14 @@ class InOrder:
             yield ready
 
 
-def row_of(
-    loaded: Loaded,
-    settings: Settings,
-    sample: Sample,
-    generators: Iterator[torch.Generator] | None = None,
-) -> Row:
-    """Return the row that draws *sample*: by the next of *generators*, or by its own seed."""
-    import torch
-
+def row_of(loaded: Loaded, settings: Settings, sample: Sample, streams: Streams) -> Row:
+    """Return the row that draws *sample*, by its own seed or from its place in a stream."""
     from .rows import Row, begin
 
-    own = torch.Generator(loaded.device).manual_seed(sample.seed)
-    generator = next(generators) if generators is not None else own
+    generator = streams.at(sample.seed, sample.stream)
     greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
     bound = chain.bind(settings.active, loaded.tokenizer, len(sample.ids))
-    links = begin(bound, sample.seed, loaded.device)
+    links = begin(bound, sample.seed + (sample.stream or 0), loaded.device)
     return Row(list(sample.ids), links, generator, greedy)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from . import receipts
 from .api import Event, GptreplError, Notice, Table, Text, command
 from .log import Log
-from .receipts import Receipt
+from .receipts import Drawn, Receipt
 from .replay import replay as draw_again
 from .session import Session
 from .values import format_value
@@ -67,9 +67,15 @@ def show(session: Session, id: int) -> Iterator[Event]:
         told = [value for value in sample.logprobs if value is not None]
         mean = sum(told) / max(len(told), 1)
         yield Notice(
-            f"--- sample {place}: seed {sample.seed}, {len(sample.ids)} tokens, {sample.ending}, "
+            f"--- sample {place}: seed {sample.seed}{stream_of(sample)}, "
+            f"{len(sample.ids)} tokens, {sample.ending}, "
             f"log-probability {mean:.3f} a token\n{sample.text}"
         )
+
+
+def stream_of(sample: Drawn) -> str:
+    """Return how many draws of its seed came before a sample of one stream."""
+    return "" if sample.stream is None else f" after {sample.stream} draws of one stream"
 
 
 TOLD = ("model", "tokenizer", "device", "dtype", "chain")

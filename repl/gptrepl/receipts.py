@@ -10,7 +10,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -27,8 +27,11 @@ CUT = ("interrupted", "failed", UNFINISHED)
 """The endings that say nothing about the length."""
 
 
-class Drawn(msgspec.Struct, frozen=True):
-    """One sample: its prompt in text and ids, its seed, and what was drawn."""
+class Drawn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One sample: its prompt in text and ids, its seed, and what was drawn.
+
+    *stream* draws of the seed's one stream came before it; None: it had the seed for itself.
+    """
 
     prompt: str
     prompt_ids: list[int]
@@ -37,6 +40,7 @@ class Drawn(msgspec.Struct, frozen=True):
     logprobs: list[float | None]
     text: str
     ending: str
+    stream: Annotated[int, msgspec.Meta(ge=0)] | None = None
 
     def logprob(self, place: int) -> float:
         """Return the log-probability of one token, nan where a server did not tell it."""
@@ -106,7 +110,9 @@ def drawn(sample: Sample) -> Drawn:
     ending = sample.ending or UNFINISHED
     ids, tokens = list(sample.ids), list(sample.tokens)
     logprobs = [None if math.isnan(value) else value for value in sample.logprobs]
-    return Drawn(sample.prompt, ids, sample.seed, tokens, logprobs, sample.text, ending)
+    return Drawn(
+        sample.prompt, ids, sample.seed, tokens, logprobs, sample.text, ending, sample.stream
+    )
 
 
 def settings_of(settings: Settings) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from .settings import FIELDS, NEVER_SAVED, Settings
 from .stops import written as written_stops
 
 PLAIN = re.compile(r"[\w./~+-]+")
+NO_LINE = "no line of a script draws samples from one stream"
 OWN_LINES = ("model", "num_samples", "max_new_tokens", "seed", "start", "mode")
 """The settings that are written as the generation needs them."""
 
@@ -52,6 +53,10 @@ class Recording:
 
     def ended(self, generation: Generation) -> None:
         """Write the lines that give the samples again."""
+        if any(sample.stream is not None for sample in generation.samples):
+            self._trouble = f"it is not recorded to {self.path}: {NO_LINE}"
+            self._write([f":# samples are missing here: {NO_LINE}"])
+            return
         generation.loaded.fingerprint.begin()
         lines = [*self._model(generation), *self._changes(generation.settings)]
         for group in grouped(generation.samples):

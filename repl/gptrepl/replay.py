@@ -71,7 +71,9 @@ def compare(receipt: Receipt, other: Session) -> tuple[str, float]:
     """Draw the samples of a receipt; return the first difference, and how far numbers were off."""
     assert other.loaded is not None
     tokenizer, farthest = other.loaded.tokenizer, 0.0
-    starts = [Start(one.prompt, one.prompt_ids, one.seed) for one in receipt.samples]
+    starts = [
+        Start(one.prompt, one.prompt_ids, one.seed, stream=one.stream) for one in receipt.samples
+    ]
     places = [0] * len(starts)
     for event in other.resume(starts):
         drift = ""

@@ -30,7 +30,8 @@ class Turn:
 class Start:
     """Where a sample begins: the text so far, as ids too, and its seed.
 
-    *known* characters of the text were shown before, as part of another sample.
+    *known* characters of the text were shown before, as part of another sample. *stream* draws
+    come before it in the one stream of its seed; None: the seed is its own.
     """
 
     prompt: str
@@ -38,6 +39,7 @@ class Start:
     seed: int
     known: int = 0
     turn: Turn | None = None
+    stream: int | None = None
 
 
 class Sample:
@@ -62,6 +64,7 @@ class Sample:
         self.seed = start.seed
         self.known = start.known
         self.turn = start.turn
+        self.stream = start.stream
         self.tokens: list[int] = []
         self.logprobs: list[float] = []
         """What the model gave each of the tokens, before the chain."""
@@ -86,7 +89,7 @@ class Sample:
 
     def without(self, tokens: int) -> Sample:
         """Return this sample as it was before its last *tokens* tokens, at least one."""
-        start = Start(self.prompt, self.ids, self.seed, self.known, self.turn)
+        start = Start(self.prompt, self.ids, self.seed, self.known, self.turn, self.stream)
         shorter = Sample(self.index, start, self.loaded, self._stops, self._ends)
         for token, logprob in zip(self.tokens[:-tokens], self.logprobs, strict=False):
             shorter.add(token, logprob)

@@ -6,11 +6,12 @@ seed and its index, and nothing typed before can move it.
 
 from __future__ import annotations
 
+import dataclasses
 import secrets
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from . import chain, stops, writing
+from . import chain, stops, streams, writing
 from .api import Console, Event, GptreplError, Notice, Token
 from .document import Line
 from .generation import Generation, Recorder
@@ -22,8 +23,6 @@ from .scripting import Scope
 from .settings import LAST_SEED, Settings
 
 if TYPE_CHECKING:
-    import torch
-
     from .api import Model, Tokenizer
 
 EARLIER = 100
@@ -156,7 +155,7 @@ class Session:
         prompt: str | Sequence[str] | None = None,
         n: int | None = None,
         *,
-        generators: Iterable[torch.Generator] | None = None,
+        one_stream: bool = False,
         **changes: Any,
     ) -> Generator[Event]:
         """Yield the events of *n* samples of *prompt*, one sample after the other.
@@ -164,7 +163,8 @@ class Session:
         The default prompt is the setting `start`, the default n `num_samples`; several prompts
         give n samples each. *changes* hold for this call alone. Samples are decoded as one
         batch, of at most 32. An interrupt ends them with what they have, and is raised when all
-        is said. *generators* draw the samples; by default each has its own, made from its seed.
+        is said. With *one_stream* all samples are drawn one after the other from one stream of
+        the seed, as sample.py draws them; by default each has a generator of its own seed.
         """
         settings = self.settings.but("typed", **changes) if changes else self.settings
         if settings.model_key != self.settings.model_key:
@@ -173,33 +173,27 @@ class Session:
         loaded = self._ready()
         prompt = start_of(settings) if prompt is None else prompt
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        step = 1 if generators is None else 0
-        starts = self._starts(loaded, settings, prompts, n or settings.num_samples, step)
-        own = iter(generators) if generators is not None else None
-        yield from self._sample(loaded, settings, starts, own)
+        starts = self._starts(loaded, settings, prompts, n or settings.num_samples)
+        if one_stream:
+            starts = in_one_stream(loaded, settings, starts)
+        yield from self._sample(loaded, settings, starts)
 
     def resume(self, starts: Sequence[Start], **changes: Any) -> Generator[Event]:
         """Yield the events of one sample for each of *starts*, as `stream` does for prompts."""
         settings = self.settings.but("typed", **changes) if changes else self.settings
         yield from self.ready()
-        yield from self._sample(self._ready(), settings, starts, None)
+        yield from self._sample(self._ready(), settings, starts)
 
     def _sample(
-        self,
-        loaded: Loaded,
-        settings: Settings,
-        starts: Sequence[Start],
-        own: Iterator[torch.Generator] | None,
+        self, loaded: Loaded, settings: Settings, starts: Sequence[Start]
     ) -> Generator[Event]:
         samples = self._samples(loaded, settings, starts)
         for text in remarks(loaded, settings, samples):
             yield from self.remark(text)
         self.take_up(samples)
-        # What other generators drew does not follow from the seeds, so nobody could replay it.
-        recorders = self.recorders if own is None else ()
-        measure = self.measure
+        recorders, measure = self.recorders, self.measure
         generation = Generation(loaded, settings, samples, recorders, measure=measure)
-        yield from generation.kept(writing.drawn(generation, own))
+        yield from generation.kept(writing.drawn(generation))
 
     def take_up(self, samples: list[Sample]) -> None:
         """Let *samples* be the last ones; those before them can be taken back."""
@@ -211,7 +205,7 @@ class Session:
         """Return where a sample of *prompt* begins; the model has to be in memory."""
         loaded = self.loaded
         assert loaded is not None
-        (start,) = self._starts(loaded, self.settings, [prompt], 1, 1)
+        (start,) = self._starts(loaded, self.settings, [prompt], 1)
         return start
 
     def preview(self, start: Start, max_new_tokens: int) -> Iterator[str]:
@@ -225,7 +219,7 @@ class Session:
                 yield event.text
 
     def _starts(
-        self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int, step: int
+        self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int
     ) -> list[Start]:
         first = settings.seed
         if not isinstance(first, int):
@@ -235,7 +229,7 @@ class Session:
             ids = loaded.encode(prompt)
             if not ids:
                 raise GptreplError("the prompt is empty: there is nothing to continue")
-            seeds = [(first + step * place) % (LAST_SEED + 1) for place in range(n)]
+            seeds = [(first + place) % (LAST_SEED + 1) for place in range(n)]
             starts += [Start(prompt, ids, seed) for seed in seeds]
         return starts
 
@@ -273,6 +267,17 @@ class Session:
         if prompt is None or isinstance(prompt, str):
             return texts if n else texts[0]
         return [texts[i : i + n] for i in range(0, len(texts), n)] if n else texts
+
+
+def in_one_stream(loaded: Loaded, settings: Settings, starts: Sequence[Start]) -> list[Start]:
+    """Return *starts* as samples of one stream, that of the first one's seed."""
+    if writing.writer_of(loaded) is not None:
+        raise GptreplError("a server draws by itself: it cannot follow one stream of draws")
+    places = streams.places(settings, len(starts))
+    return [
+        dataclasses.replace(start, seed=starts[0].seed, stream=place)
+        for start, place in zip(starts, places, strict=True)
+    ]
 
 
 def exhaust(events: Iterator[Event]) -> None:

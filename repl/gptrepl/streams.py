@@ -1,17 +1,17 @@
-"""One stream of random numbers for all samples, as nanoGPT's sample.py draws them.
+"""Where the random numbers of a sample come from: a seed of its own, or one stream for several.
 
-sample.py seeds once, builds the model, which draws numbers too, and then draws one sample after
-the other. A sample that is drawn beside the others gets a generator that stands where that
-stream stands when its turn comes.
+nanoGPT's sample.py seeds once, builds the model, which draws numbers too, and then draws one
+sample after the other. A sample that is drawn beside the others, or again, gets a generator that
+stands where that stream stands when its turn comes: after so many draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from . import chain
-from .session import Session
+from .loading import Loaded
+from .settings import Settings
 
 if TYPE_CHECKING:
     import torch
@@ -19,26 +19,52 @@ if TYPE_CHECKING:
 PIECE = 1 << 18
 
 
-def one_stream(session: Session) -> Iterator[torch.Generator]:
-    """Yield the generator of each sample of one seeding, the build of the model counted in.
+def places(settings: Settings, count: int) -> list[int]:
+    """Return how many draws of one stream come before each of *count* samples.
 
-    A model without `replay_build` is built without random numbers.
+    Every sample has its full length in the stream, also where it ends sooner.
     """
-    import torch
-
-    session.model  # noqa: B018 - it has to be loaded
-    loaded, settings = session.loaded, session.settings
-    assert loaded is not None
-    generator = torch.Generator(loaded.device)
-    generator.manual_seed(settings.seed) if settings.seed != "random" else generator.seed()
-    replay_build = getattr(loaded.model, "replay_build", None)
-    if replay_build is not None and generator.device.type == "cpu":  # where models are built
-        replay_build(generator)
     greedy = any(chain.is_greedy(sampler) for _, sampler in settings.active)
-    while True:
-        yield generator.clone_state()
-        if not greedy:
-            advance(generator, settings.max_new_tokens, loaded.model.vocab_size)
+    draws = 0 if greedy else settings.max_new_tokens
+    return [draws * place for place in range(count)]
+
+
+class Streams:
+    """The generators of samples of one model; those of one stream are quickest in its order."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+        self._generator: torch.Generator | None = None
+        self._seed = 0
+        self._draws = 0
+
+    def at(self, seed: int, draws: int | None) -> torch.Generator:
+        """Return a generator that stands where the stream of *seed* stands after *draws*.
+
+        The build of the model comes before them. None: it is a stream of the sample's own.
+        """
+        import torch
+
+        if draws is None:
+            return torch.Generator(self._loaded.device).manual_seed(seed)
+        if self._generator is None or seed != self._seed or draws < self._draws:
+            self._generator, self._seed, self._draws = self._begun(seed), seed, 0
+        advance(self._generator, draws - self._draws, self._loaded.model.vocab_size)
+        self._draws = draws
+        return self._generator.clone_state()
+
+    def _begun(self, seed: int) -> torch.Generator:
+        """Return a generator that stands where the model has been built.
+
+        A model without `replay_build` is built without random numbers.
+        """
+        import torch
+
+        generator = torch.Generator(self._loaded.device).manual_seed(seed)
+        replay_build = getattr(self._loaded.model, "replay_build", None)
+        if replay_build is not None and generator.device.type == "cpu":  # where models are built
+            replay_build(generator)
+        return generator
 
 
 def advance(generator: torch.Generator, draws: int, vocab_size: int) -> None:

@@ -179,5 +179,9 @@ def asked(session: Session, sample: Sample) -> Sequence[int]:
 
 
 def after(sample: Sample, samples: Sequence[Sample]) -> int:
-    """Return the seed that follows a sample's, when all of *samples* move on."""
-    return (sample.seed + len(samples)) % (LAST_SEED + 1)
+    """Return the seed that follows a sample's, when all of *samples* move on.
+
+    Samples of one stream have one seed; what comes after them has seeds of its own.
+    """
+    step = len(samples) if sample.stream is None else 1 + sample.index
+    return (sample.seed + step) % (LAST_SEED + 1)

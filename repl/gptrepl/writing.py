@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .api import Ending, Event, GptreplError, Request, Writer
 from .generation import Generation, InOrder, draw, row_of
 from .loading import Loaded
 from .samples import Sample
 from .settings import Settings
-
-if TYPE_CHECKING:
-    import torch
+from .streams import Streams
 
 BATCH = 32
 """The most samples decoded at once: each needs room in memory for its context."""
@@ -97,21 +95,15 @@ def remarks(loaded: Loaded, settings: Settings, sample: Sample) -> Iterator[str]
             yield f"{name} {settings.value(name)} has no effect: the model does not run here"
 
 
-def drawn(
-    generation: Generation, generators: Iterator[torch.Generator] | None = None
-) -> Generator[Event]:
-    """Yield the events of all samples: a writer's own, or those of the loop, batch by batch.
-
-    By default each sample is drawn by the generator of its seed; *generators* take their place.
-    """
+def drawn(generation: Generation) -> Generator[Event]:
+    """Yield the events of all samples: a writer's own, or those of the loop, batch by batch."""
     in_order = InOrder()
     if writer_of(generation.loaded) is not None:
-        if generators is not None:
-            raise GptreplError("a server draws by itself: it cannot follow one stream of draws")
         yield from write(generation, in_order)
         return
     loaded, settings = generation.loaded, generation.settings
+    streams = Streams(loaded)
     for first in range(0, len(generation.samples), BATCH):
         batch = generation.samples[first : first + BATCH]
-        rows = [row_of(loaded, settings, sample, generators) for sample in batch]
+        rows = [row_of(loaded, settings, sample, streams) for sample in batch]
         yield from draw(generation, batch, rows, in_order)

@@ -7,15 +7,19 @@ over: `--temperature=1`, `--top_k=None`, `--start=42`. Samples go to stdout, the
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import click
 
-from .. import chain
+from .. import chain, configuration
 from ..api import GptreplError, LoadError
 from ..commands import drive
+from ..configuration import Configuration
+from ..log import Log
 from ..offers import sampler_help
 from ..plugins import installed
 from ..profiles import read as read_profile
@@ -23,8 +27,7 @@ from ..prompts import start_of
 from ..report import failure
 from ..script import FAILED, INTERRUPTED, NO_MODEL, OK, Script, stdio
 from ..session import Session
-from ..settings import Settings
-from ..streams import one_stream
+from ..settings import FIELDS, Settings
 from ..values import near, spelled
 
 OWN = {
@@ -40,6 +43,9 @@ OWN = {
 }
 DEFAULTS = {"init_from": "resume", "out_dir": "out", "start": "\n", "compile": "False"}
 SAMPLE = {"num_samples": 10, "max_new_tokens": 500, "seed": 1337, "temperature": 0.8, "top_k": 200}
+SWITCHES = ("independent", "log")
+FLAGS = ("independent", "log", "nolog", "help")
+"""The options that take no value, as `spelled` spells them."""
 EMPTY_STARTS = ("<|endoftext|>", "\n")
 """What an empty start begins with: the first of these that is one token of the model."""
 
@@ -59,6 +65,7 @@ def command() -> click.Command:
             option("tokenizer", "auto (the model's own), NAME or NAME:PATH"),
             option("chain", "the order of the samplers"),
             click.Option(["--independent"], is_flag=True, help="give sample k the seed SEED + k"),
+            click.Option(["log", "--log/--no_log"], default=None, help=FIELDS["log"].help),
         ],
         help="Do what `python sample.py` does. A FILE is a configuration such as my_sample.py, "
         "of which only the assignments of literals are read, or a YAML profile. "
@@ -79,7 +86,7 @@ class SampleCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Replace each configuration file by its assignments, then parse as usual."""
-        known = {name for name in self.names() if name != "independent"}
+        known = {name for name in self.names() if name not in SWITCHES}
         try:
             words = list(expand(args, known))
         except GptreplError as error:
@@ -96,7 +103,7 @@ class SampleCommand(click.Command):
 
     def spellings(self) -> set[str]:
         """Return the names of the options, and `help`, as `spelled` spells them."""
-        return {spelled(name) for name in [*self.names(), "help"]}
+        return {spelled(name) for name in [*self.names()]} | {*FLAGS}
 
 
 def normal(word: str) -> str:
@@ -115,7 +122,7 @@ def expand(args: Sequence[str], known: set[str]) -> Iterator[str]:
             yield from assignments(word, known)
             continue
         yield word
-        if word.startswith("--") and "=" not in word and word not in ("--independent", "--help"):
+        if word.startswith("--") and "=" not in word and spelled(word[2:]) not in FLAGS:
             yield from [value for value in [next(words, None)] if value is not None]
 
 
@@ -123,7 +130,8 @@ def assignments(file: str, known: set[str]) -> Iterator[str]:
     """Yield the options that a configuration file assigns; raise GptreplError if it cannot."""
     if file.endswith((".yaml", ".yml")):
         for name, value in read_profile(file).changes.items():
-            yield f"--{name}={written(name, value)}"
+            switch = "--log" if value else "--no_log"
+            yield switch if name == "log" else f"--{name}={written(name, value)}"
         return
     try:
         tree = ast.parse(Path(file).expanduser().read_text(encoding="utf-8"), file)
@@ -167,25 +175,34 @@ def literal(value: str) -> str:
     return found if isinstance(found, str) else value
 
 
-def run(independent: bool, **values: str | None) -> int:
+def run(independent: bool, log: bool | None, **values: str | None) -> int:
     """Load the model, draw the samples and return the exit status."""
     given = {name: literal(value) for name, value in values.items() if value is not None}
     options = {**DEFAULTS, **given}
     try:
-        session = Session(settings_of(options))
+        found = configuration.read(os.environ)
+        session = Session(settings_of(options, base(found), log))
     except GptreplError as error:
         raise click.UsageError(str(error)) from None
     front = Script(session, *stdio())
+    for text in found.warnings:
+        front.say(text)
     for name, value in given.items():
         front.say(f"{name} = {value}")
     if options["compile"].lower() not in ("false", "off", "no", "0"):
         front.say("compile has no effect: nothing is compiled")
+    with closing(Log()) as keeper:
+        session.recorders.append(keeper)
+        return draw(session, front, one_stream=not independent)
+
+
+def draw(session: Session, front: Script, *, one_stream: bool) -> int:
+    """Draw the samples and return the exit status."""
     try:
         for event in session.ready():
             front.show(event)
-        prompt = start(session, front)
-        generators = None if independent else one_stream(session)
-        drive(session.stream(prompt, generators=generators), front.show)
+        with closing(session.stream(start(session, front), one_stream=one_stream)) as events:
+            drive(events, front.show)
     except KeyboardInterrupt:
         return INTERRUPTED
     except LoadError as error:
@@ -197,9 +214,21 @@ def run(independent: bool, **values: str | None) -> int:
     return OK
 
 
-def settings_of(options: Mapping[str, str]) -> Settings:
+def base(found: Configuration) -> Settings:
+    """Return the settings that a configuration asks for, and that is nothing but `log`.
+
+    The text is sample.py's, wherever it is drawn.
+    """
+    settings, _ = found.begin()
+    layers = {
+        origin: {"log": layer["log"]} for origin, layer in settings.layers.items() if "log" in layer
+    }
+    return Settings().with_layers(layers)
+
+
+def settings_of(options: Mapping[str, str], under: Settings, log: bool | None) -> Settings:
     """Return the settings that the options ask for; sample.py's defaults lie under them."""
-    changes: dict[str, Any] = dict(SAMPLE)
+    changes: dict[str, Any] = dict(SAMPLE) | ({} if log is None else {"log": log})
     for name, value in options.items():
         if name in installed("samplers"):
             changes[name] = chain.read(name, value)
@@ -209,7 +238,7 @@ def settings_of(options: Mapping[str, str]) -> Settings:
         changes["model"] = str(Path(options["out_dir"])) + "/"
     else:  # sample.py runs GPT-2 with its own exact GELU, whatever the model's files say
         changes |= {"model": options["init_from"], "activation": "gelu"}
-    return Settings().but("command line", **changes)
+    return under.but("command line", **changes)
 
 
 def start(session: Session, front: Script) -> str:
