@@ -48,6 +48,49 @@ def test_a_session_is_logged_replayed_and_recorded(run, tmp_path):
     assert (status, again) == (0, out)
 
 
+@pytest.mark.parametrize(
+    "typed",
+    [
+        (":quantize int8", "ROMEO:", ":more 40", ":samples 3", ":temp 1.5", "ROMEO:"),
+        (":quantize int4", "ROMEO:"),
+        (":quantize bf16", "ROMEO:"),
+        (":draft 3", "ROMEO:", ":draft auto", "ROMEO:"),
+        (":chain top_k temperature", ":temp 0.5", ":top_k 4", "ROMEO:"),
+        (':stop "a" "the"', ":samples 3", "ROMEO:"),
+        (":profile chat", ":mode chat", "hello", "and then?", ":more 5", ":retry", ":undo 2"),
+        (":mode story", "Once", " more", ":more 5", ":undo 3", ":retry"),
+        (
+            ":load project/out char:project/data/shakespeare_char/meta.pkl",
+            ":activation gelu_new",
+            "ROMEO:",
+        ),
+        (":dtype bfloat16", "ROMEO:"),
+        (":seed random", ":samples 40", ":tokens 3", "x", ":retry"),
+        (":mode story", ":load project/out", "Once", ":load shakespeare", " more", ":more 4"),
+    ],
+    ids=lambda typed: typed[0].removeprefix(":").partition(" ")[2],
+)
+def test_every_setting_that_changes_a_text_is_replayed(run, tmp_path, golden, typed):
+    shutil.copytree(golden / "nanogpt_char", tmp_path / "project")
+    assert run(*lines(":load project/out", ":tokens 25", *typed))[0] == 0
+    run("log", "export", "all.jsonl")
+    count = len((tmp_path / "all.jsonl").read_bytes().splitlines())
+    status, said, err = run("replay", "all.jsonl")
+    assert (status, err, said.count("identical: ")) == (0, "", count)
+    if typed[0].startswith(":quantize"):
+        assert said.count(f"{typed[0].removeprefix(':')}: ") == count
+    # A session with another model and other settings under its feet says the same.
+    options = (
+        "--quantize=int8",
+        "--activation=gelu_new",
+        "--temperature=3",
+        "--stop=e",
+        "--draft=2",
+    )
+    status, _, err = run(*options, *lines(":tokens 5", "x", ":mode chat", ":replay all.jsonl"))
+    assert (status, err.count("identical: ")) == (0, count)
+
+
 def test_drift_is_status_4_and_the_others_are_replayed_too(run, tmp_path):
     run(*lines(":tokens 20", "ROMEO:", "JULIET:"))
     run("log", "export", "all.jsonl")

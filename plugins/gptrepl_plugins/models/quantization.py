@@ -19,6 +19,7 @@ from gptrepl_plugins.models import kernels
 from gptrepl_plugins.models.gpt import GPT
 from gptrepl_plugins.models.kernels import Linear
 
+_LEAST_STEP = 6.1e-5  # torch's own
 GROUP = 32
 """So many weights of a row share a scale and an offset in int4."""
 
@@ -49,7 +50,11 @@ class BFloat16(_Kernel):
 
 
 class Int8(_Kernel):
-    """fbgemm's product: a scale for each output, activations rounded to 8 bits as they come."""
+    """fbgemm's product: a scale for each output, activations rounded to 8 bits as they come.
+
+    The product rounds all that it is given by one scale. So that no position depends on those
+    beside it, each is rounded here by the scale that it would have alone.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor | None):
         scale = weight.abs().amax(1).clamp(min=1e-9) / 127
@@ -61,12 +66,31 @@ class Int8(_Kernel):
             self.packed = torch.ops.quantized.linear_prepack(made, bias)
         # Without these instructions sums of two products overflow unless activations have 7 bits.
         self._narrow = not torch.cpu._is_vnni_supported()
+        self._most, self._middle = (127, 64) if self._narrow else (255, 128)
+        self._ends = torch.zeros(1, weight.shape[1])
+        self._ends[0, 0], self._ends[0, -1] = -self._middle, self._most - self._middle
+        sums = rounded.sum(1, dtype=torch.float32) * scale
+        self._sums = torch.stack((sums, torch.zeros_like(sums) if bias is None else bias))
         self._product = torch.ops.quantized.linear_dynamic.default
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the layer's outputs, shape (positions, out)."""
+        if len(x) > 1:
+            return self._each(x)
         product: Tensor = self._product(x, self.packed, self._narrow)
         return product
+
+    def _each(self, x: Tensor) -> Tensor:
+        """Return the outputs of several positions, each up to rounding what it is alone.
+
+        The product is given whole numbers, with a row behind them that holds the least and the
+        most, so that it takes them as they are; step and zero of each position come after it.
+        """
+        step, zero = _steps(x, self._most)
+        numbers = torch.addcmul(zero, x, 1 / step).round_().clamp_(0, self._most)
+        whole = torch.cat((numbers.sub_(self._middle), self._ends))
+        y: Tensor = self._product(whole, self.packed, self._narrow)[:-1].mul_(step)
+        return y.addmm_(torch.cat(((self._middle - zero).mul_(step), 1 - step), 1), self._sums)
 
 
 class Int4(_Kernel):
@@ -226,6 +250,17 @@ def _layers(model: GPT) -> Iterator[tuple[nn.Module, str]]:
 
 def _rounded(weight: Tensor, scale: Tensor) -> Tensor:
     return (weight / scale).round_().clamp_(-127, 127).to(torch.int8)
+
+
+def _steps(x: Tensor, most: int) -> tuple[Tensor, Tensor]:
+    """Return the step and the zero, both (rows, 1), by which each row goes into 0 to *most*.
+
+    They are those that torch chooses for a row alone.
+    """
+    least, largest = torch.aminmax(x, dim=1, keepdim=True)
+    low, high = least.double().clamp_(max=0), largest.double().clamp_(min=0)
+    step = high.sub_(low).div_(most).clamp_(min=_LEAST_STEP)
+    return step.float(), low.div_(step).neg_().round_().float()
 
 
 def _grouped(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:

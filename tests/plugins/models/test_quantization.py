@@ -16,6 +16,8 @@ from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
 COST = {"bf16": 1.001, "int8": 1.005, "int4": 1.03}
 """What the perplexity of a small model may be multiplied by."""
+ROUNDING = 0.04
+"""What a number that falls to the other side of a step may change of a logit."""
 
 
 def load(golden: Path, precision: str) -> tuple[GPT, list[str]]:
@@ -62,10 +64,38 @@ def test_the_perplexity_hardly_changes(
     assert any("saves memory only" in note for note in notes) >= portable
     assert perplexity(model, ids) < perplexity(exact, ids) * COST[precision]
     assert quantization.size_of(model) < quantization.size_of(exact)
-    batch = [ids[:9], ids[:5], ids[:9]]
-    torch.testing.assert_close(
-        model.logits(batch)[0], model.logits([ids[:9]])[0], rtol=0.1, atol=0.1
-    )
+
+
+@pytest.mark.parametrize("precision", COST)
+def test_no_row_depends_on_those_beside_it_nor_on_what_came_before(
+    golden: Path, ids: list[int], precision: str
+) -> None:
+    model, _ = load(golden, precision)
+    rows = [ids[:9], ids[3:30], ids[20:25], ids[:40]]
+    together = model.logits(rows)
+    for row, own in zip(rows, together, strict=True):
+        model.eval()  # nothing is cached
+        alone = model.logits([row])[0]
+        for length in range(1, len(row) + 1):
+            stepped = model.logits([row[:length]])[0]
+        torch.testing.assert_close(alone, own, rtol=0, atol=ROUNDING)
+        torch.testing.assert_close(alone, stepped, rtol=0, atol=ROUNDING)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("narrow", [False, True])
+def test_positions_are_rounded_each_by_itself(
+    monkeypatch: pytest.MonkeyPatch, narrow: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: not narrow)
+    torch.manual_seed(5)
+    for inputs, outputs, has_bias in ((64, 48, True), (100, 17, False), (768, 96, True)):
+        call = quantization.pack(nn.Linear(inputs, outputs, bias=has_bias), "int8")
+        x = torch.randn(12, inputs) * torch.logspace(-3, 3, 12)[:, None]
+        x[3], x[4], x[5] = 0.0, x[4].abs(), F.gelu(x[5])
+        alone = torch.cat([call(row[None]) for row in x])
+        error = (call(x) - alone).norm(dim=1) / alone.norm(dim=1).clamp(min=1e-6)
+        assert float(error.max()) < 1e-5
 
 
 def test_the_modules_still_run(golden: Path, ids: list[int]) -> None:
