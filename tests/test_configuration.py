@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from gptrepl import configuration
+from gptrepl import configuration, profiles
 from gptrepl.api import GptreplError, Notice
 from gptrepl.commands import evaluate
+from gptrepl.script import Script
 from gptrepl.session import Session
 
 
@@ -120,6 +122,53 @@ def test_the_first_line_comes_after_them():
     said = [event.text for event in evaluate(session, ":echo b")]
     assert said == ["hello", "a", "b"]
     assert list(evaluate(session, "")) == []
+
+
+def test_what_they_name_is_relative_to_the_file_that_says_it(path, monkeypatch):
+    home = path.parent
+    monkeypatch.setattr(profiles, "user_folder", lambda: home / "profiles")
+    for folder in (home / "profiles", Path("profiles"), Path("scripts")):
+        folder.mkdir()
+    (home / "a.txt").write_text(":echo of the configuration\n:source profiles/b.txt\n")
+    (home / "profiles/b.txt").write_text(":echo of the user's profiles {x}")
+    (home / "profiles/base.yaml").write_text("commands: [':source b.txt']")
+    Path("profiles/b.txt").write_text(":echo of the profiles here")
+    Path("profiles/mine.yaml").write_text("extends: base\ncommands: [':source b.txt']")
+    Path("b.txt").write_text(":echo of the folder")
+    Path("scripts/b.txt").write_text(":echo of the script")
+    Path("scripts/s.txt").write_text(":source b.txt\n")
+    text = "profile: mine\ncommands: [':for x in 1 2', ':source a.txt', ':end']"
+    expected = [
+        *("of the configuration", "of the user's profiles 1"),
+        *("of the configuration", "of the user's profiles 2"),
+    ]
+    in_profiles = ["of the user's profiles {x}", "of the profiles here"]
+    session = Session()
+    session.startup = list(begin(text)[1])
+    said = [event.text for event in evaluate(session, ":source b.txt")]
+    assert said == [*expected, *in_profiles, "of the folder"]
+    said = [event.text for event in evaluate(session, ":profile mine") if event.text[:2] == "of"]
+    assert said == in_profiles
+    session.startup = list(begin(text, {"GPTREPL_COMMANDS": ":source b.txt"})[1])
+    out, err = io.StringIO(), io.StringIO()
+    script = Path("scripts/s.txt")
+    lines = script.read_text().splitlines()
+    assert Script(session, out, err).run(lines, "s.txt", path=script) == 0
+    assert err.getvalue().splitlines() == ["of the folder", *in_profiles, "of the script"]
+
+
+def test_a_line_of_theirs_that_names_no_file_is_said_with_its_place():
+    session = Session()
+    session.startup = list(begin("commands: [':source gone.txt']")[1])
+    with pytest.raises(GptreplError) as error:
+        list(evaluate(session, ""))
+    gone = configuration.path().with_name("gone.txt")
+    assert str(error.value) == f"cannot read the script {gone}: No such file or directory"
+    assert error.value.where == f"{configuration.path()}:1"
+    session.startup = list(begin("commands: [':for x in 1', ':echo a']")[1])
+    with pytest.raises(GptreplError, match=":for has no :end"):
+        list(evaluate(session, ""))
+    assert not session.scope.is_open
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,10 @@ sampler; those of the settings and samplers are written nowhere, they follow fro
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 
 from . import chain, plugins
 from .api import Event, Failure, GptreplError
@@ -119,12 +121,20 @@ def begin(session: Session) -> Generator[Event]:
     """Yield the events of what a session has to say and to run before its first line."""
     startup, session.startup = session.startup, []
     for step in startup:
-        if isinstance(step, Line):
-            yield from evaluate(session, step.text, step.where)
-        else:
+        if not isinstance(step, Line):
             yield step
-    if startup:
-        finish(session)
+    yield from obey(session, [step for step in startup if isinstance(step, Line)])
+
+
+def obey(session: Session, lines: Iterable[Line]) -> Generator[Event]:
+    """Yield the events of lines that stand in files; what each names is relative to its file."""
+    for file, group in itertools.groupby(lines, lambda line: line.file):
+        with ExitStack() as stack:
+            if file is not None and not session.scope.is_reading(file):
+                stack.enter_context(session.scope.reading(file))
+            for text, where in group:
+                yield from evaluate(session, text, where)
+            finish(session)
 
 
 def failed(session: Session, error: Exception, where: str) -> Failure:

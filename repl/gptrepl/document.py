@@ -32,6 +32,12 @@ class Line(NamedTuple):
     text: str
     where: str
 
+    @property
+    def file(self) -> Path | None:
+        """The file that it stands in; None where it stands in none, as a variable's does."""
+        name, sign, _ = self.where.rpartition(":")
+        return Path(name).absolute() if sign else None
+
 
 @dataclass(frozen=True)
 class Entry:

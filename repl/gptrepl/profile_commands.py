@@ -11,7 +11,7 @@ from typing import Annotated
 from . import advice, document, offers, profiles, saving
 from .api import Choices, Event, GptreplError, Notice, Table, command
 from .builtins import changes_between, differences
-from .commands import evaluate, find, finish, split
+from .commands import find, obey, split
 from .editing import edited_text
 from .profiles import PLUS, Profile
 from .session import Session
@@ -83,10 +83,8 @@ def switch(session: Session, name: str) -> Iterator[Event]:
     if not found.commands:
         return
     try:
-        with session.scope.reading(found.path.resolve()):  # so that it cannot switch to itself
-            for line, where in found.commands:
-                yield from evaluate(session, line, where)
-            finish(session)
+        with session.scope.reading(found.path.absolute()):  # so that it cannot switch to itself
+            yield from obey(session, found.commands)
     except GptreplError:
         yield from session.apply(before)
         raise

@@ -44,10 +44,10 @@ class Script:
         scope.keeps_going = keep_going
         number = 0
         with ExitStack() as stack:
-            if path is not None:
-                stack.enter_context(scope.reading(path))
             try:
                 drive(evaluate(self.session, ""), self.show)  # what comes before the first line
+                if path is not None:
+                    stack.enter_context(scope.reading(path))
                 for number, line in enumerate(lines, 1):
                     drive(evaluate(self.session, line, f"{name}:{number}"), self.show)
                 finish(self.session)

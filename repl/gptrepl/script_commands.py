@@ -121,7 +121,7 @@ def expect_model(session: Session, wanted: str) -> None:
 
 
 def source(session: Session, path: Path) -> Iterator[Event]:
-    """Run the lines of the script PATH; within a script PATH is relative to that one."""
+    """Run the lines of the script PATH; where a file says it, PATH is relative to that file."""
     with session.scope.reading(path) as found:
         for line, where in read_file(found, str(found)):
             yield from evaluate(session, line, where)

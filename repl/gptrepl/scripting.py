@@ -131,6 +131,10 @@ class Scope:
             return f"{{{kept}}}" if kept in self.variables else reference[0]
         return self.variables.get(reference["name"], reference[0])
 
+    def is_reading(self, path: Path) -> bool:
+        """Return whether the lines that run now are those of the script *path*."""
+        return self._files[-1:] == [path]
+
     @contextmanager
     def reading(self, path: Path) -> Iterator[Path]:
         """Read the script *path* within: what it names is relative to it. Yields where it is.
