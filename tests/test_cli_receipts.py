@@ -7,7 +7,11 @@ import shutil
 
 import pytest
 
-from gptrepl import cli
+from gptrepl import cli, loading
+from gptrepl.commands import evaluate
+from gptrepl.log import Log
+from gptrepl.session import Session
+from gptrepl.settings import Settings
 
 
 @pytest.fixture
@@ -176,3 +180,47 @@ def test_profiles_are_checked_shown_and_joined(run, tmp_path):
         "seed 4 profile creative+good.yaml",
         "top_k 3 command line",
     ]
+
+
+def test_a_model_of_a_folder_is_found_wherever_it_is_asked_from(run, tmp_path, golden, monkeypatch):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    for name in ("out", "data"):
+        shutil.copytree(golden / "nanogpt_char" / name, tmp_path / "one" / name)
+    monkeypatch.chdir(tmp_path / "one")
+    tokenizer = "char:data/shakespeare_char/meta.pkl"
+    run("out/", *lines(":tokens 5", "O", f":load out {tokenizer}", "O"))
+    run("sample", "--num_samples=2", "--max_new_tokens=5", f"--tokenizer={tokenizer}")
+    run("log", "export", "../two/all.jsonl")
+    assert run("replay", "all.jsonl")[0] == 1  # it is in the other folder
+    monkeypatch.chdir(tmp_path / "two")
+    for words in (["1", "2", "3"], ["all.jsonl"]):
+        status, said, err = run("replay", *words)
+        assert (status, err, said.count("identical: ")) == (0, "", 3)
+    shown = run("log", "show", "1")[1]
+    assert [" ".join(line.split()) for line in shown.splitlines()[2:4]] == [
+        "model out/",
+        f"place {tmp_path}/one/out",
+    ]
+    # Another model of that name is not the one; where the one is gone it is all there is.
+    shutil.copytree(golden / "nanogpt_char/data", tmp_path / "two/data")
+    shutil.copytree(golden / "nanogpt_char/out", tmp_path / "two/out")
+    assert run("out/", *lines(":tokens 5", "O", ":replay 1", ":replay 3"))[0] == 0
+    (tmp_path / "one").rename(tmp_path / "three")
+    assert run("replay", "1", "2", "3")[0] == 0
+    shutil.rmtree(tmp_path / "two/out")
+    assert run("replay", "1", "--model", "nowhere/out")[0] == 3
+    assert run("replay", "1", "2", "3", "--model", "../three/out")[0] == 0
+
+
+def test_the_model_in_memory_is_used_if_it_is_the_one(run, tmp_path, golden, monkeypatch):
+    for name in ("out", "data"):
+        shutil.copytree(golden / "nanogpt_char" / name, tmp_path / "one" / name)
+    monkeypatch.chdir(tmp_path / "one")
+    tokenizer = "char:data/shakespeare_char/meta.pkl"
+    session = Session(Settings().but(model="out/", max_new_tokens=5, tokenizer=tokenizer))
+    session.recorders.append(Log())
+    list(evaluate(session, "O"))
+    monkeypatch.setattr(loading, "open_source", lambda *_: pytest.fail("it was loaded again"))
+    for line in (":replay 1", ":temp 0.3", "O", ":replay 2"):
+        list(evaluate(session, line))

@@ -86,6 +86,9 @@ def facts(receipt: Receipt) -> Iterator[tuple[str, str]]:
     """Yield what a receipt says besides its samples."""
     yield "time", receipt.time
     yield "model", receipt.model
+    place = str(receipt.settings.get("model") or receipt.model)
+    if place != receipt.model:
+        yield "place", place
     yield "weights", receipt.hash or "not known"
     yield "tokenizer", receipt.tokenizer
     yield "device", f"{receipt.device} {receipt.dtype}"

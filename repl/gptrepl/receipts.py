@@ -10,6 +10,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -18,6 +19,7 @@ from . import __version__
 from .api import GptreplError, Tokenizer
 from .fingerprint import WeightFile, combined
 from .generation import Generation
+from .loading import Loaded
 from .samples import Sample
 from .settings import FIELDS, NEVER_SAVED, Settings
 
@@ -95,7 +97,7 @@ def receipt_of(generation: Generation, *, ended: bool) -> Receipt:
         tokenizer=tokenizer_of(loaded.tokenizer),
         device=loaded.device,
         dtype=loaded.dtype,
-        settings=settings_of(settings),
+        settings=settings_of(settings) | {"model": place_of(loaded)},
         chain=[name for name, _ in settings.active],
         versions=versions(),
         samples=samples,
@@ -119,6 +121,17 @@ def settings_of(settings: Settings) -> dict[str, Any]:
     """Return the exact value of every setting, and of every sampler that was set."""
     names = [*FIELDS, *settings.samplers]
     return {name: settings.data(name) for name in names if name not in NEVER_SAVED}
+
+
+def place_of(loaded: Loaded) -> str:
+    """Return where the files of a model are, whatever folder is asked from; else its source."""
+    try:
+        path = Path(loaded.source).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError):  # it is no path
+        return loaded.source
+    files = [Path(file.path) for file in loaded.fingerprint.files]
+    is_there = files and all(file.is_relative_to(path) for file in files)
+    return str(path) if is_there else loaded.source
 
 
 def tokenizer_of(tokenizer: Tokenizer) -> str:

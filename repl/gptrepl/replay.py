@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from .api import Event, ExpectationError, GptreplError, Notice, SampleEnded, Token, Tokenizer
 from .loading import Loaded
-from .receipts import CUT, Drawn, Receipt, tokenizer_of, versions
+from .receipts import CUT, Drawn, Receipt, place_of, tokenizer_of, versions
 from .samples import Start
 from .session import Session
 from .settings import OF_MODEL, Settings
@@ -47,24 +48,57 @@ def replay(receipt: Receipt, session: Session, model: str = "") -> Generator[Eve
 def settings_for(receipt: Receipt, session: Session, model: str) -> Settings:
     """Return the settings to draw it under: the receipt's, with what it came to on its machine."""
     changes = {name: value for name, value in receipt.settings.items() if name not in OF_MODEL}
-    loaded = session.loaded
-    here = (loaded.source, loaded.device, loaded.dtype) if loaded is not None else ()
-    wanted = (model or receipt.model, receipt.device, receipt.dtype)
-    ways = [name for name in OF_MODEL if name not in ("model", "device", "dtype")]
-    alike = all(
-        session.settings.data(name) == receipt.settings.get(name, session.settings.data(name))
-        for name in ways
-    )
-    if here == wanted and alike:
+    wanted = model_for(receipt, model)
+    if session.loaded is not None and is_loaded(wanted, session.loaded, session.settings):
         changes |= {name: session.settings.data(name) for name in OF_MODEL}
     else:
-        changes |= {name: receipt.settings[name] for name in ways if name in receipt.settings}
-        changes |= dict(zip(("model", "device", "dtype"), wanted, strict=True))
+        changes |= wanted
     if receipt.ending in CUT:
         changes["max_new_tokens"] = max((len(one.ids) for one in receipt.samples), default=0)
     trusted = changes.pop("trust_remote_code", False)
     settings = Settings().under(GROUND, changes)
     return settings.but("command line", trust_remote_code=True) if trusted else settings
+
+
+def model_for(receipt: Receipt, model: str) -> dict[str, Any]:
+    """Return the settings that its model is loaded by.
+
+    A model that is a file or a folder is looked for where it was, then under its name from here;
+    the file of a tokenizer in the folders above it, then from here.
+    """
+    found = {name: receipt.settings[name] for name in OF_MODEL if name in receipt.settings}
+    place = Path(str(found.get("model", "")))
+    source = model or (str(place) if place.is_absolute() and exists(place) else receipt.model)
+    kind, sign, path = str(found.get("tokenizer", "")).partition(":")
+    above = Path(source).absolute()
+    for folder in (above, *above.parents) if sign and exists(above) else ():
+        if exists(folder / path):
+            found["tokenizer"] = f"{kind}:{folder / path}"
+            break
+    return found | {"model": source, "device": receipt.device, "dtype": receipt.dtype}
+
+
+def is_loaded(wanted: Mapping[str, Any], loaded: Loaded, settings: Settings) -> bool:
+    """Return whether the model in memory, loaded by *settings*, is the one that is wanted."""
+    if wanted["model"] not in (loaded.source, place_of(loaded)):
+        return False
+    kind, sign, path = settings.tokenizer.partition(":")
+    tokenizers = (settings.tokenizer, f"{kind}{sign}{Path(path).absolute()}")
+    here = {name: settings.data(name) for name in OF_MODEL} | {
+        "model": wanted["model"],
+        "tokenizer": next((one for one in tokenizers if one == wanted.get("tokenizer")), ""),
+        "device": loaded.device,
+        "dtype": loaded.dtype,
+    }
+    return all(value == here[name] for name, value in wanted.items())
+
+
+def exists(path: Path) -> bool:
+    """Return whether there is a *path*, as far as it may be known."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def compare(receipt: Receipt, other: Session) -> tuple[str, float]:
