@@ -110,6 +110,31 @@ def test_drift_is_status_4_and_the_others_are_replayed_too(run, tmp_path):
     assert err.splitlines()[1] == "cannot read the receipts gone.jsonl: No such file or directory"
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"samples": []}, "the receipt holds no samples: there is nothing to draw again"),
+        ({"seed": -(2**70)}, ""),
+        ({"prompt_ids": []}, ""),
+        ({"prompt_ids": [70000]}, "70000"),
+        ({"logprobs": []}, ""),
+    ],
+)
+def test_a_receipt_that_cannot_be_is_one_line_and_the_others_follow(run, tmp_path, change, said):
+    run(*lines(":tokens 3", "ROMEO:"))
+    run("log", "export", "one.jsonl")
+    receipt = json.loads((tmp_path / "one.jsonl").read_text())
+    sample = receipt["samples"][0]
+    receipt |= {name: value for name, value in change.items() if name in receipt}
+    sample |= {name: value for name, value in change.items() if name in sample}
+    (tmp_path / "odd.jsonl").write_text(json.dumps(receipt))
+    status, out, err = run("replay", "odd.jsonl", "1")
+    assert status == 1
+    assert said in err
+    assert len(err.splitlines()) == 1
+    assert out.endswith("receipt 1\nidentical: 3 tokens in 1 sample\n")
+
+
 def test_a_checkpoint_is_held_to_its_text(run, tmp_path, golden):
     shutil.copytree(golden / "nanogpt_char", tmp_path / "project")
     status, out, _ = run("project/out", "--record", "r.txt", *lines(":tokens 20", "ROMEO:"))

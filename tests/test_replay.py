@@ -6,7 +6,7 @@ import msgspec
 import pytest
 import torch
 
-from fakes import Bytes, Interrupted, Learned, Uniform, session_of
+from fakes import Bytes, Interrupted, Learned, Speller, Uniform, session_of
 from gptrepl import receipts
 from gptrepl.api import ExpectationError, GptreplError, LoadError, Notice, Table, Token
 from gptrepl.commands import drive, evaluate
@@ -282,6 +282,19 @@ def test_a_tokenizer_that_spells_otherwise_is_told(session, log, monkeypatch):
     monkeypatch.setattr(Bytes, "token_bytes", lambda _self, token: bytes([token ^ 1]))
     with pytest.raises(ExpectationError, match="they spell another text"):
         list(evaluate(session, ":replay 1"))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GptreplError])
+def test_what_cuts_a_replay_short_is_no_drift(log, error):
+    session = session_of(Speller("hello"), max_new_tokens=9)
+    session.recorders.append(log)
+    list(session.stream("x"))
+    broken = session_of(Interrupted("hello", 3, error))
+    broken.recorders.append(log)
+    with pytest.raises(error) as raised:
+        list(evaluate(broken, ":replay 1"))
+    assert not isinstance(raised.value, ExpectationError)
+    assert say(broken, ":replay 1") == ["identical: 9 tokens in 1 sample"]
 
 
 def test_what_cannot_be_drawn_is_an_error_and_no_drift(session, log):

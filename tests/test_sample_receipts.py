@@ -161,6 +161,7 @@ def test_a_configuration_with_a_fault_is_said_as_elsewhere(run, tmp_path, monkey
 def test_what_fails_before_the_first_token_leaves_none(run):
     assert run("sample", "--start=caf\u00e9")[0] == 1
     assert run("sample", "--out_dir=gone")[0] == 3
+    assert run("sample", "--banned=caf\u00e9")[0] == 1
     assert not default_path().exists()
 
 

@@ -65,11 +65,14 @@ class Log:
                 return
 
     def ended(self, generation: Generation) -> None:
-        """Write the whole receipt, and keep it in memory where that fails."""
-        if not generation.settings.log:
+        """Write the whole receipt, and keep it in memory where that fails.
+
+        What failed before a sample began leaves none.
+        """
+        receipt = receipt_of(generation, ended=True)
+        if not (generation.settings.log and receipt.samples):
             return
         self._hash(generation.loaded.fingerprint)
-        receipt = receipt_of(generation, ended=True)
         try:
             disk = self._open(HASTY if self._said else PATIENT)
             self._number = disk.write(receipt, self._number)

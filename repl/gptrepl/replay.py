@@ -26,6 +26,8 @@ def replay(receipt: Receipt, session: Session, model: str = "") -> Generator[Eve
     The session stays as it is; its model in memory is used if it is the one of the receipt.
     *model* is the source to load instead of the receipt's.
     """
+    if not receipt.samples:
+        raise GptreplError("the receipt holds no samples: there is nothing to draw again")
     other = session.beside(settings_for(receipt, session, model))
     yield from other.ready()
     assert other.loaded is not None
@@ -137,7 +139,12 @@ def difference(sample: Drawn, place: int, now: Token, tokenizer: Tokenizer) -> s
 
 
 def end_of(sample: Drawn, now: SampleEnded) -> str:
-    """Return how the end of a sample differs from the one that was recorded, or nothing."""
+    """Return how the end of a sample differs from the one that was recorded, or nothing.
+
+    One that is cut short now is no drift: what cut it short is raised after it.
+    """
+    if now.ending in CUT:
+        return ""
     if now.tokens < len(sample.ids):
         return f" ends after {now.tokens} tokens, and had {len(sample.ids)}"
     if sample.ending not in CUT and now.text != sample.text:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ..api import Event, GptreplError, Notice, Table
 from ..commands import drive, evaluate
 from ..jsonlines import JsonScript
+from ..report import failure
 from ..script import Script, plain, stdio
 from ..session import Session
 
@@ -49,6 +50,10 @@ def guarded(front: Script, events: Callable[[], Iterator[Event]]) -> None:
         drive(events(), front.show)  # type: ignore[arg-type]
     except GptreplError as error:
         front.fail(error)
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # a receipt of a file may say what cannot be
+        front.fail(GptreplError(failure(error)))
 
 
 def quoted(word: str) -> str:
