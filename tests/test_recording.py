@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import io
-import itertools
-import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from fakes import Interrupted, Learned, Speller, session_of
 from gptrepl.api import GptreplError, Notice
@@ -210,51 +206,3 @@ def test_a_full_disk_is_said_once_and_the_session_goes_on(monkeypatch):
     said = [e.text for _ in range(2) for e in session.stream("x") if isinstance(e, Notice)]
     assert said == ["nothing is recorded any more to /dev/full: No space left on device"]
     recording.close()
-
-
-# --- any sequence of commands -------------------------------------------------------------------
-
-TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=8)
-VALUES = {
-    "temp": st.sampled_from(["0", "off", "0.5", "1.25", "0.30000000000000004", "1e-3"]),
-    "top_k": st.sampled_from(["0", "3", "200"]),
-    "top_p": st.floats(0, 1).map(repr),
-    "min_p": st.floats(0, 1).map(repr),
-    "penalty": st.tuples(st.floats(0.5, 2), st.sampled_from(["off", "all", "4"])).map(
-        lambda pair: f"{pair[0]!r} window={pair[1]}"
-    ),
-    "xtc": st.tuples(st.floats(0, 1), st.floats(0, 0.5)).map(
-        lambda pair: f"{pair[0]!r} {pair[1]!r}"
-    ),
-    "dry": st.sampled_from(["0.8", "off", '0.5 breakers=" a\\n"', "1 2 3"]),
-    "banned": st.sampled_from(["off", 'a, "b c"', "é"]),
-    "chain": st.sampled_from(["default", "top_k temperature", "min_p top_p top_k"]),
-    "stop": st.sampled_from(["off", '"a" "\\u0000"', "b"]),
-    "seed": st.one_of(st.just("random"), st.integers(0, 2**64 - 1).map(str)),
-    "samples": st.integers(1, 3).map(str),
-    "tokens": st.integers(0, 5).map(str),
-    "profile": st.sampled_from(["creative", "precise", "greedy", "deterministic", "sample"]),
-    "reset": st.sampled_from(["", "temp", "seed", "tokens top_k"]),
-    "start": TEXT,
-    "let": st.sampled_from(["x = 1", "y = {x}"]),
-    "mode": st.sampled_from(["story", "complete"]),
-    "more": st.integers(1, 3).map(str),
-    "prompt": st.sampled_from(['"a\\nb"', "{x}"]),
-}
-COMMAND = st.sampled_from(sorted(VALUES)).flatmap(
-    lambda name: VALUES[name].map(lambda value: f":{name} {value}")
-)
-LINE = st.one_of(COMMAND, TEXT, st.sampled_from([":sample", ":retry", ":undo", ":show"]))
-LOOP = st.lists(LINE, max_size=3).map(lambda body: [":for x in 0.3 1", *body, "at {x}", ":end"])
-LINES = st.lists(st.one_of(LINE.map(lambda line: [line]), LOOP), max_size=10).map(
-    lambda parts: [*itertools.chain.from_iterable(parts)]
-)
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(lines=LINES)
-def test_any_commands_recorded_and_replayed_give_the_same_text(lines):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "r.txt"
-        texts = recorded(path, [*lines, "x"])
-        assert replayed(path) == texts
