@@ -39,9 +39,9 @@ OWN = {
     "seed": "seeds the one stream that all samples are drawn from",
     "device": "where the model runs: auto, cpu, cuda, cuda:N or mps",
     "dtype": "the type of the weights; on a CPU sample.py always computes in float32",
-    "compile": "taken for sample.py's sake: nothing is compiled",
+    "compile": "have torch compile the steps of the model, where that is faster",
 }
-DEFAULTS = {"init_from": "resume", "out_dir": "out", "start": "\n", "compile": "False"}
+DEFAULTS = {"init_from": "resume", "out_dir": "out", "start": "\n"}
 SAMPLE = {"num_samples": 10, "max_new_tokens": 500, "seed": 1337, "temperature": 0.8, "top_k": 200}
 SWITCHES = ("independent", "log")
 FLAGS = ("independent", "log", "nolog", "help")
@@ -189,8 +189,6 @@ def run(independent: bool, log: bool | None, **values: str | None) -> int:
         front.say(text)
     for name, value in given.items():
         front.say(f"{name} = {value}")
-    if options["compile"].lower() not in ("false", "off", "no", "0"):
-        front.say("compile has no effect: nothing is compiled")
     with closing(Log()) as keeper:
         session.recorders.append(keeper)
         return draw(session, front, one_stream=not independent)
@@ -232,7 +230,7 @@ def settings_of(options: Mapping[str, str], under: Settings, log: bool | None) -
     for name, value in options.items():
         if name in installed("samplers"):
             changes[name] = chain.read(name, value)
-        elif name not in ("init_from", "out_dir", "compile"):
+        elif name not in ("init_from", "out_dir"):
             changes[name] = value
     if options["init_from"] == "resume":
         changes["model"] = str(Path(options["out_dir"])) + "/"
