@@ -15,6 +15,7 @@ from gptrepl.interrupts import Interrupts
 from gptrepl.keyboard import Keyboard
 from gptrepl.prompt import Prompt, QuietOutput
 from gptrepl.screen import Screen
+from gptrepl.statusbar import StatusBar
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 
@@ -22,12 +23,13 @@ CTRL_C, CTRL_D = "\x03", "\x04"
 class Terminal:
     """A shell with a keyboard that types *keys* and a screen that can be read."""
 
-    def __init__(self, session, columns=80, rows=24, history=None):
+    def __init__(self, session, columns=80, rows=24, history=None, *, bar=False):
         self.session = session
         self.out = io.StringIO()
         self.size = Size(rows=rows, columns=columns)
         self.history = history or InMemoryHistory()
         self.status = None
+        self.bar = StatusBar(self.out, lambda: (columns, rows)) if bar else None
 
     def type(self, keys):
         interrupts = Interrupts(Keyboard(None))
@@ -35,7 +37,7 @@ class Terminal:
             pipe.send_bytes(keys.encode("utf-8", "surrogateescape"))
             output = QuietOutput(self.out, lambda: self.size, term="xterm")
             prompt = Prompt(self.session, self.history, input=pipe, output=output)
-            screen = Screen(self.out, lambda: self.size.columns)
+            screen = Screen(self.out, lambda: self.size.columns, bar=self.bar)
             self.status = terminal.Shell(self.session, prompt, screen, interrupts).run()
         return self
 

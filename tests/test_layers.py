@@ -26,6 +26,7 @@ ORDER = [
         "loading",
         "samples",
         "streams",
+        "prefill",
         "generation",
         "writing",
         "remarks",

@@ -73,6 +73,8 @@ class Model(Protocol):
     - `quantize: str` and `bytes_per_token: int`: the bits that its weights are held in, and how
       many bytes of them a token reads, for `gptrepl bench`;
     - `compiled`: what its steps were compiled to; None where they run as they are written;
+    - `progress: Callable[[int, int], None] | None`: None, and set from outside while a long prompt
+      may be read; then it is to be called with (done, total) between the layers of a long pass;
     - `complete(request)` and `idle(request)`: it samples by itself, as a `Writer` does;
     - `place: str`: where it runs, in words, if that is not a device of this machine;
     - `siblings: Iterable[str]`: the sources of other models at the same place.

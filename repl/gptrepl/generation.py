@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from . import chain, plugins
-from .api import Ending, Event, GptreplError, Notice, SampleEnded, SampleStarted, Token
+from .api import (
+    Ending,
+    Event,
+    GptreplError,
+    Notice,
+    Progress,
+    SampleEnded,
+    SampleStarted,
+    Token,
+)
 from .loading import Loaded
+from .prefill import Prefill
 from .samples import Sample
 from .settings import Settings
 from .streams import Streams
@@ -50,12 +60,14 @@ class Generation:
         recorders: Sequence[Recorder] = (),
         *,
         measure: bool = False,
+        show_now: Callable[[Progress], None] | None = None,
     ) -> None:
         self.loaded = loaded
         self.settings = settings
         self.samples = samples
         self.recorders = recorders
         self.measure = measure
+        self.show_now = show_now
         self.began = time.time()
         """Seconds since 1970."""
         self._clock = time.perf_counter()
@@ -142,12 +154,16 @@ def draw(
     ending: Ending = "length"
     stopped: BaseException | None = None
     plan: Plan | None = None
+    prefill = Prefill(loaded.model, generation.show_now)
+    unstarted = deque(samples)
     try:
-        for sample in samples:
-            yield from in_order.put(sample.start())
+        while unstarted:
+            yield from in_order.put(unstarted.popleft().start())
+        prefill.begin()
         plan = plan_of(loaded, settings, rows)
         length, known = settings.max_new_tokens, loaded.tokenizer.vocab_size
         for pick in picks(loaded.model, rows, length, known, plan, measure=generation.measure):
+            prefill.end()
             sample = samples[pick.row]
             token = sample.add(pick.token, pick.logprob, pick.entropy, pick.candidates)
             generation.drawn()
@@ -161,6 +177,10 @@ def draw(
         stopped, ending = error, "failed"
     except Exception as error:  # whoever is at fault: what was drawn is shown and kept
         stopped, ending = plugins.culprit(error, loaded.loader) or error, "failed"
+    finally:
+        prefill.end()
+    for sample in unstarted:  # stopped while the first one was shown
+        yield from in_order.put(sample.start())
     for sample in samples:
         if sample.index not in in_order.ended:
             in_order.hold(sample.end(ending, time.perf_counter() - began))

@@ -154,10 +154,14 @@ class Screen:
     def _show_progress(self, step: Progress) -> None:
         if step.done == step.total:
             self._erase_progress()
+            if self.bar is not None:
+                self.bar.restart()
         elif self.moves and (self._fresh or self._progress):
             self._progress = cut(harmless(bar(step)), self.width() - 1)
             self.out.write(START_OVER + styled(self._progress, self.looks.get("progress", "")))
             self.out.flush()
+        elif self.bar is not None:  # a text stands on the line
+            self.bar.tell(harmless(bar(step)), self.looks.get("toolbar", ""))
         elif not self.moves and self._progress != step.what:
             self._progress = step.what
             self.out.write(f"{harmless(step.what)} ...\n")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import chain, stops, streams, writing
-from .api import Console, Event, GptreplError, Notice, Token
+from .api import Console, Event, GptreplError, Notice, Progress, Token
 from .document import Line
 from .generation import Generation, Recorder
 from .loading import Loaded, Loading, source_of
@@ -47,6 +47,8 @@ class Session:
         """The terminal, where there is one, for commands that run other programs."""
         self.measure = False
         """Whether each token says what it was drawn from, for those who watch."""
+        self.show_now: Callable[[Progress], None] | None = None
+        """Shows how far work has come that yields nothing yet; None: nobody looks on."""
         self.scope = Scope()
         """The variables and loops of what is typed."""
         self.recorders: list[Recorder] = []
@@ -142,6 +144,7 @@ class Session:
         other = Session(settings)
         if settings.model_key == self.settings.model_key:
             other._loaded = self._loaded
+        other.show_now = self.show_now
         return other
 
     def set(self, **changes: Any) -> None:
@@ -191,8 +194,14 @@ class Session:
         for text in remarks(loaded, settings, samples):
             yield from self.remark(text)
         self.take_up(samples)
-        recorders, measure = self.recorders, self.measure
-        generation = Generation(loaded, settings, samples, recorders, measure=measure)
+        generation = Generation(
+            loaded,
+            settings,
+            samples,
+            self.recorders,
+            measure=self.measure,
+            show_now=self.show_now,
+        )
         yield from generation.kept(writing.drawn(generation))
 
     def take_up(self, samples: list[Sample]) -> None:

@@ -48,6 +48,15 @@ class StatusBar:
             self._changed = now
             self._show(self._words(event, now - self._began), look)
 
+    def tell(self, text: str, look: str = "") -> None:
+        """Show *text* in the line: how far work has come that gives no token yet."""
+        self._show(text, look)
+
+    def restart(self) -> None:
+        """Give the line back, and count the time of the sample from now on."""
+        self.close()
+        self._began = time.monotonic()
+
     def close(self) -> None:
         """Give the line back to the window."""
         if self._shown is not None:

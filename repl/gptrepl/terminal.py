@@ -58,6 +58,7 @@ class Shell:
         """Evaluate line after line until the input ends; return the exit status."""
         self.interrupts.stop_reading = self.reader.stop
         self.session.console = self
+        self.session.show_now = self.screen.show if self.screen.moves else None
         self.session.confirm = self.confirm
         if self.session.startup and not self.evaluate(""):
             return self.interrupts.status or 0

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gptrepl.api import GptreplError
-from gptrepl_plugins.models import threads
+from gptrepl_plugins.models import layers, threads
 from gptrepl_plugins.models.prefixes import Prefixes
 
 _CACHES = ("cache", "past_key_values")
@@ -34,6 +34,8 @@ class CausalModel:
         self._device = device
         self.threads: int | None = None
         """How many threads `logits` runs on; None: as many as torch has."""
+        self.progress: layers.Progress | None = None
+        """Told of each layer of a pass over a long prompt; None: nobody wants to know."""
         config = network.config.get_text_config(decoder=True)
         head = network.get_output_embeddings()
         self.vocab_size: int = config.vocab_size if head is None else head.weight.shape[0]
@@ -97,7 +99,9 @@ class CausalModel:
         given = {name: value for name, value in given.items() if name in self._takes}
         if prefixes and self._cache_name:
             given[self._cache_name] = prefixes.cache
-        logits: Tensor = self.network(**given).logits[:, -1].to(self._device, torch.float32)
+        progress = self.progress if len(rows) * new > layers.LONG else None
+        with layers.told(self.network, progress):
+            logits: Tensor = self.network(**given).logits[:, -1].to(self._device, torch.float32)
         if prefixes:
             prefixes.keep(rows)
         return logits

@@ -17,6 +17,7 @@ from gptrepl.api import GptreplError
 from gptrepl_plugins.models import kernels
 from gptrepl_plugins.models.cache import Cache, Index
 from gptrepl_plugins.models.kernels import Linear
+from gptrepl_plugins.models.layers import LONG
 
 if TYPE_CHECKING:
     from torch import nn
@@ -248,6 +249,7 @@ class Decoder:
         width = self._width
         x = (F.embedding(group.ids, self._wte) + self._wpe[group.places]).view(-1, width)
         mask, causal = group.mask, group.causal
+        told = self._model.progress if rows * new > LONG else None
         for number, block in enumerate(self._blocks):
             qkv = block.qkv(self._norm(x, block.ln_1)).view(rows, new, -1)
             self._cache.write(number, group.at, qkv[:, :, width:])
@@ -259,6 +261,8 @@ class Decoder:
             y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=block.scale)
             x = block.out.onto(y.transpose(1, 2).reshape(-1, width), x)
             x = block.down.onto(self._activation(block.up(self._norm(x, block.ln_2))), x)
+            if told is not None:
+                told(number + 1, len(self._blocks))
         return x
 
     def _norm(self, x: Tensor, affine: Affine) -> Tensor:

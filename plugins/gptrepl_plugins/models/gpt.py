@@ -20,6 +20,7 @@ from gptrepl.api import GptreplError, LoadOptions
 from gptrepl_plugins.models import parity, threads
 from gptrepl_plugins.models.config import GPTConfig
 from gptrepl_plugins.models.decoder import ACTIVATIONS, Decoder
+from gptrepl_plugins.models.layers import Progress
 
 __all__ = ["GPT", "GPTConfig"]
 
@@ -127,6 +128,8 @@ class GPT(nn.Module):
         """How many threads `logits` runs on; None: as many as torch has."""
         self.quantize = "off"
         """The precision that the linear layers are rounded to; `off`: that of their weights."""
+        self.progress: Progress | None = None
+        """Told of each layer of a pass over a long prompt; None: nobody wants to know."""
         self.about = ""
         """How far it was trained, in words, where that is known."""
         self._compiled: Callable[..., Tensor] | None = None
