@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 
 import pyte
 import pytest
@@ -113,3 +114,38 @@ def test_each_token_says_what_it_was_drawn_from_where_that_was_asked_for():
     session.measure = False
     (found,) = (event for event in session.stream("a", top_k=5) if isinstance(event, Token))
     assert found.entropy is None
+
+
+def test_of_several_samples_it_says_how_much_is_done():
+    window = Window(80)
+    window.bar.joint = lambda: "samples 1/3 · 42 %"
+    lines = window.show(START, token("c"))
+    assert lines[-1] == "samples 1/3 · 42 %  1 tokens  1 tokens/s  Ctrl-C stops"
+
+
+def test_that_is_said_where_the_rest_is_not_wanted_and_cut_last():
+    window = Window(22)
+    window.bar.wanted = False
+    assert window.show(START, token("c"))[-1] == ""
+    window.bar.joint = lambda: "samples 1/3 · 42 %"
+    assert window.show(token("d"))[-1] == "samples 1/3 · 42 %  C"
+
+
+def test_many_short_samples_get_it_as_one_long_one_does(monkeypatch):
+    monkeypatch.setattr(statusbar, "DELAY", 5.0)
+    window = Window()
+    for index in range(4):
+        shown = window.show(SampleStarted(index, "", 7), Token(index, 1, "x", -1.0))
+    assert shown[-1].endswith("Ctrl-C stops")
+    assert window.show(SampleStarted(0, "", 7), Token(0, 1, "x", -1.0), END)[-1] == ""
+
+
+def test_how_much_of_all_samples_is_drawn():
+    session = session_of(Uniform(256), max_new_tokens=4, num_samples=4)
+    kinds = (SampleStarted, Token)
+    events = session.stream("a", stop=("b",))
+    seen = [session.drawing.share for event in events if isinstance(event, kinds)]
+    assert seen[0] == (0, 4, 0.0)
+    assert all(one[2] <= two[2] for one, two in itertools.pairwise(seen))
+    assert seen[-1][1] == 4
+    assert session.drawing is None

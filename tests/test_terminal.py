@@ -13,7 +13,7 @@ from threading import Thread
 import pytest
 
 from fakes import Interrupted, Speller, session_of
-from gptrepl import terminal
+from gptrepl import statusbar, terminal
 from gptrepl.api import Notice
 from gptrepl.document import Line
 from gptrepl.session import Session
@@ -260,6 +260,34 @@ def test_timing_says_how_long_a_line_took():
     lines = Terminal(spelling("!")).type(f":timing on\rabc\r:temp\r{CTRL_D}").lines
     times = [line for line in lines if re.match(r"\d+\.\d\d s", line)]
     assert [", the first token after " in line for line in times] == [False, True, False]
+
+
+class Watched(Speller):
+    """Looks at the last row of a screen before each step."""
+
+    def __init__(self):
+        super().__init__("de", 3)
+        self.screen = None
+        self.rows = []
+
+    def logits(self, rows):
+        self.rows.append(self.screen.lines[-1])
+        return super().logits(rows)
+
+
+def test_the_last_row_says_how_much_of_all_samples_is_done(monkeypatch):
+    monkeypatch.setattr(statusbar, "DELAY", 0.0)
+    monkeypatch.setattr(statusbar, "EVERY", 0.0)
+    model = Watched()
+    shell = Terminal(session_of(model, max_new_tokens=2, num_samples=40), rows=12, bar=True)
+    model.screen = shell
+    shell.type(f"abc\r{CTRL_D}")
+    shares = [row.partition("%")[0] for row in model.rows]
+    assert shares[1] == "samples 0/40 · 1 "  # the first token of the first sample is shown
+    assert shares[3].startswith("samples 32/40 · 81 ")
+    assert "samples" not in "".join(shell.lines)
+    one = Terminal(spelling("de", num_samples=1), bar=True).type(f"abc\r{CTRL_D}")
+    assert "samples" not in one.out.getvalue()
 
 
 def test_the_bell_rings_when_a_long_line_is_done(monkeypatch):

@@ -77,6 +77,17 @@ class Generation:
         """The time since it began."""
         return time.perf_counter() - self._clock
 
+    @property
+    def share(self) -> tuple[int, int, float]:
+        """How many samples are over, of how many, and how much of all of them is drawn."""
+        over = [sample.ending is not None for sample in self.samples]
+        longest = max(self.settings.max_new_tokens, 1)
+        drawn = [
+            1.0 if is_over else len(sample.tokens) / longest
+            for sample, is_over in zip(self.samples, over, strict=True)
+        ]
+        return sum(over), len(over), sum(drawn) / len(drawn)
+
     def drawn(self) -> None:
         """Tell that a token was drawn."""
         for recorder in self.recorders:

@@ -41,6 +41,8 @@ class Session:
         """The last samples, also where they were cut short."""
         self.earlier: list[list[Sample]] = []
         """The samples before them, the last ones last, for `:undo`."""
+        self.drawing: Generation | None = None
+        """What is being drawn at this moment."""
         self.block: list[str] | None = None
         """The lines of a prompt that goes on until `:end`; None: a line is a prompt."""
         self.console: Console | None = None
@@ -202,7 +204,11 @@ class Session:
             measure=self.measure,
             show_now=self.show_now,
         )
-        yield from generation.kept(writing.drawn(generation))
+        self.drawing = generation
+        try:
+            yield from generation.kept(writing.drawn(generation))
+        finally:
+            self.drawing = None
 
     def take_up(self, samples: list[Sample]) -> None:
         """Let *samples* be the last ones; those before them can be taken back."""

@@ -31,8 +31,11 @@ class StatusBar:
         self.out = out
         self.size = size
         self.wanted = True
-        """Whether there is to be such a line."""
+        """Whether there is to be such a line for one sample."""
+        self.joint: Callable[[], str] = lambda: ""
+        """How much of several samples is done, in words; nothing where there is one."""
         self._shown: tuple[int, int] | None = None
+        self._first = 0.0
         self._began = 0.0
         self._changed = 0.0
         self._tokens = 0
@@ -42,11 +45,16 @@ class StatusBar:
         now = time.monotonic()
         if isinstance(event, SampleStarted):
             self._began, self._tokens = now, 0
+            if not event.index:
+                self._first = now
             return
         self._tokens += 1
-        if self.wanted and now - self._began >= DELAY and now - self._changed >= EVERY:
-            self._changed = now
-            self._show(self._words(event, now - self._began), look)
+        if now - self._first < DELAY or now - self._changed < EVERY:
+            return
+        self._changed = now
+        text = self._words(event, now - self._began)
+        if text:
+            self._show(text, look)
 
     def tell(self, text: str, look: str = "") -> None:
         """Show *text* in the line: how far work has come that gives no token yet."""
@@ -55,7 +63,7 @@ class StatusBar:
     def restart(self) -> None:
         """Give the line back, and count the time of the sample from now on."""
         self.close()
-        self._began = time.monotonic()
+        self._first = self._began = time.monotonic()
 
     def close(self) -> None:
         """Give the line back to the window."""
@@ -65,12 +73,16 @@ class StatusBar:
             self._put(f"{SAVE}{WHOLE}\x1b[{rows};1H\x1b[2K{BACK}")
 
     def _words(self, token: Token, seconds: float) -> str:
-        parts = [f"{self._tokens} tokens", f"{self._tokens / max(seconds, 1e-9):.0f} tokens/s"]
-        if token.entropy is not None:
-            parts.append(f"entropy {token.entropy:.1f} bits")
-        if token.candidates is not None:
-            parts.append(f"{token.candidates} candidates")
-        return GAP.join([*parts, "Ctrl-C stops"])
+        joint = self.joint()
+        parts = [joint] if joint else []
+        if self.wanted:
+            parts.append(f"{self._tokens} tokens")
+            parts.append(f"{self._tokens / max(seconds, 1e-9):.0f} tokens/s")
+            if token.entropy is not None:
+                parts.append(f"entropy {token.entropy:.1f} bits")
+            if token.candidates is not None:
+                parts.append(f"{token.candidates} candidates")
+        return GAP.join([*parts, "Ctrl-C stops"]) if parts else ""
 
     def _show(self, text: str, look: str) -> None:
         size = columns, rows = self.size()

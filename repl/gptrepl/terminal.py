@@ -58,6 +58,8 @@ class Shell:
         """Evaluate line after line until the input ends; return the exit status."""
         self.interrupts.stop_reading = self.reader.stop
         self.session.console = self
+        if self.screen.bar is not None:
+            self.screen.bar.joint = self.joint
         self.session.show_now = self.screen.show if self.screen.moves else None
         self.session.confirm = self.confirm
         if self.session.startup and not self.evaluate(""):
@@ -98,6 +100,14 @@ class Shell:
             if text.count("\n") >= size()[1] and page(text, self):
                 return
         self.screen.show(event)
+
+    def joint(self) -> str:
+        """Return how much is done of the samples that are being drawn; nothing for a single one."""
+        generation = self.session.drawing
+        if generation is None or len(generation.samples) < 2:
+            return ""
+        over, count, share = generation.share
+        return f"samples {over}/{count} · {100 * share:.0f} %"
 
     def _dress(self) -> None:
         """Follow the settings that say how things look."""
