@@ -9,6 +9,7 @@ import pytest
 from fakes import Speller, session_of
 from gptrepl.api import GptreplError, Notice, SampleStarted
 from gptrepl.commands import evaluate
+from gptrepl.editing import edited_text
 
 
 class Borrowed:
@@ -99,3 +100,75 @@ def test_without_a_terminal_there_is_no_editor(session):
     session.console = None
     with pytest.raises(GptreplError, match="an editor needs a terminal"):
         run(session, ":edit")
+
+
+# --- a story --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def story(session):
+    session.set(mode="story")
+    run(session, "once\nthere ", "was a ")
+    assert session.samples[-1].text == "once\nthere xwas a x"
+    return session
+
+
+def test_a_story_is_edited_as_a_whole_and_goes_on_from_there(story, monkeypatch):
+    monkeypatch.setenv("VISUAL", "sed -i s/xwas/were/")
+    (started,) = [event for event in run(story, ":edit") if isinstance(event, SampleStarted)]
+    assert started.prompt == "once\nthere were a x"
+    assert started.known == len("once\nthere ")  # what was shown before, up to the first change
+    assert started.seed == story.settings.seed
+    assert story.samples[-1].text == "once\nthere were a xx"
+    run(story, ":undo")
+    assert story.samples[-1].text == "once\nthere xwas a x"
+
+
+def test_the_text_is_a_function_of_the_edited_story(story, monkeypatch):
+    monkeypatch.setenv("VISUAL", "sed -i s/xwas/were/")
+    run(story, ":edit")
+    edited = story.samples[-1]
+    run(story, ":new", ":multi", "once", "there were a x", ":end")
+    assert story.samples[-1].text == edited.text
+    assert story.samples[-1].ids == edited.ids
+
+
+@pytest.mark.parametrize("program", ["true", "sed -i d", "sh -c 'cp $0 $0.x; mv $0.x $0'"])
+def test_a_story_that_is_left_alone_or_emptied_stays(story, monkeypatch, program):
+    monkeypatch.setenv("VISUAL", program)
+    assert run(story, ":edit") == [Notice("the story is as it was")]
+    assert story.samples[-1].text == "once\nthere xwas a x"
+
+
+def test_an_editor_that_fails_leaves_the_story(story, monkeypatch):
+    monkeypatch.setenv("VISUAL", "sh -c 'echo other > $0; exit 3'")
+    with pytest.raises(GptreplError, match="sh ended with status 3: nothing is sampled"):
+        run(story, ":edit")
+    assert story.samples[-1].text == "once\nthere xwas a x"
+
+
+def test_a_text_to_edit_is_the_next_piece_of_a_story(story, monkeypatch):
+    monkeypatch.setenv("VISUAL", "sed -i s/k/l/")
+    assert prompts(run(story, ":edit  king")) == ["once\nthere xwas a x ling"]
+    monkeypatch.setenv("VISUAL", "sed -i d")
+    assert run(story, ":edit king") == [Notice("nothing to sample from")]
+
+
+def test_a_story_may_begin_in_the_editor(session, monkeypatch):
+    session.set(mode="story", num_samples=3)
+    monkeypatch.setenv("VISUAL", "sh -c 'echo begin > $0'")
+    assert prompts(run(session, ":edit")) == ["begin"]
+    session.console = None
+    with pytest.raises(GptreplError, match="an editor needs a terminal"):
+        run(session, ":edit")
+
+
+@pytest.mark.parametrize("text", ["a\n", "a\n\n", "a\rb", "a\r\nb\r\n", "a", ""])
+def test_what_is_left_alone_comes_back_to_the_last_sign(monkeypatch, text):
+    monkeypatch.setenv("VISUAL", "true")
+    assert edited_text(text, Borrowed()) == text
+
+
+def test_the_line_end_that_an_editor_adds_is_no_part_of_a_text(monkeypatch):
+    monkeypatch.setenv("VISUAL", "sh -c 'printf \"b\\r\\nc\\r\\n\" > $0'")
+    assert edited_text("a", Borrowed()) == "b\nc"

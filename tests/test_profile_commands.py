@@ -228,7 +228,7 @@ def test_edit_makes_a_copy_of_what_ships(session, folders, editor):
     own = folders / "home/profiles/creative.yaml"
     said = f"saved {own}; `:profile creative` switches to it"
     assert say(session, ":profile edit creative") == [said]
-    assert own.read_text() == "temp: 0.42"
+    assert own.read_text() == "temp: 0.42\n"
 
 
 def test_a_faulty_edit_is_kept_and_not_saved(session, folders, editor):
@@ -238,10 +238,10 @@ def test_a_faulty_edit_is_kept_and_not_saved(session, folders, editor):
     assert message.startswith("profiles/mine.yaml:1: temperature must be a number")
     assert message.endswith("`:profile edit mine` goes on with what you wrote")
     assert Path("profiles/mine.yaml").read_text() == "temp: 0.3\n"
-    assert Path("profiles/.mine.yaml.draft").read_text() == "temp: hot"
+    assert Path("profiles/.mine.yaml.draft").read_text() == "temp: hot\n"
     editor("temp: 0.4\n")
     assert say(session, ":profile edit mine")
-    assert Path("profiles/mine.yaml").read_text() == "temp: 0.4"
+    assert Path("profiles/mine.yaml").read_text() == "temp: 0.4\n"
     assert not Path("profiles/.mine.yaml.draft").exists()
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import shlex
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 from . import chat
 from .api import Console, Event, GptreplError, Notice, Text
 from .session import Session
+from .turns import answer, text_of
 
 NOTHING = Text("")
 EDITORS = ("editor", "nano", "vi", "notepad")
@@ -43,11 +46,16 @@ def edit(session: Session, text: Text = NOTHING) -> Iterator[Event]:
     The editor is that of the variables VISUAL or EDITOR. If it ends with an error, nothing is
     sampled. Ctrl-X Ctrl-E does the same with the line that is being typed.
 
+    In a story you edit all of it, and it goes on from what you saved; TEXT is its next piece.
+
     In a chat TEXT is the number of one of your turns, which the conversation then goes on from;
     what stands behind the number is said instead of it, without the editor.
     """
     if session.settings.mode == "chat":
         yield from edit_chat(session, text)
+        return
+    if session.settings.mode == "story":
+        yield from edit_story(session, text)
         return
     if session.console is None:
         raise GptreplError("an editor needs a terminal")
@@ -58,6 +66,25 @@ def edit(session: Session, text: Text = NOTHING) -> Iterator[Event]:
         yield Notice("nothing to sample from")
         return
     yield from session.stream(edited)
+
+
+def edit_story(session: Session, text: str) -> Iterator[Event]:
+    """Yield the events of a story that goes on from what the editor made of it, or of a piece."""
+    if session.console is None:
+        raise GptreplError("an editor needs a terminal")
+    if text:
+        edited = edited_text(text, session.console)
+        yield from answer(session, edited) if edited else [Notice("nothing to sample from")]
+        return
+    story = text_of(session) if session.samples else ""
+    edited = edited_text(story, session.console)
+    if not edited or edited == story:
+        yield Notice("the story is as it was")
+        return
+    yield from session.ready()
+    alike = (one == other for one, other in zip(story, edited, strict=False))
+    known = sum(takewhile(bool, alike))
+    yield from session.resume([dataclasses.replace(session.start(edited), known=known)])
 
 
 def edit_chat(session: Session, text: str) -> Iterator[Event]:
@@ -79,13 +106,15 @@ def edit_chat(session: Session, text: str) -> Iterator[Event]:
 def edited_text(text: str, console: Console) -> str:
     """Return *text* as the user's editor left it, without the line end that editors add.
 
+    What ends with a line end of its own keeps that one; what is left alone comes back as it was.
+
     Raises GptreplError if there is no editor or if it ends with an error.
     """
     program = editor()
     descriptor, name = tempfile.mkstemp(".txt", "gptrepl-")
     os.close(descriptor)
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        Path(name).write_bytes(text.encode())
         try:
             with console.lent():
                 status = subprocess.run([*program, name], check=False).returncode
@@ -93,7 +122,10 @@ def edited_text(text: str, console: Console) -> str:
             raise GptreplError(f"cannot run {program[0]!r}: {error.strerror}") from None
         if status:
             raise GptreplError(f"{program[0]} ended with status {status}: nothing is sampled")
-        return Path(name).read_text(encoding="utf-8").removesuffix("\n")
+        edited = Path(name).read_bytes().decode()
+        if "\r" not in text:  # some editors write it before each line end
+            edited = edited.replace("\r\n", "\n")
+        return edited if text.endswith("\n") else edited.removesuffix("\n")
     except UnicodeDecodeError:
         raise GptreplError("what was edited is not UTF-8 text") from None
     finally:
