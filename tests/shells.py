@@ -36,7 +36,7 @@ class Terminal:
         with create_pipe_input() as pipe, interrupts.handled():
             pipe.send_bytes(keys.encode("utf-8", "surrogateescape"))
             output = QuietOutput(self.out, lambda: self.size, term="xterm")
-            prompt = Prompt(self.session, self.history, input=pipe, output=output)
+            prompt = Prompt(self.session, self.history, interrupts, input=pipe, output=output)
             screen = Screen(self.out, lambda: self.size.columns, bar=self.bar)
             self.status = terminal.Shell(self.session, prompt, screen, interrupts).run()
         return self

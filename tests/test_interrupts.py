@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import pytest
 
@@ -68,3 +69,77 @@ def test_ctrl_z_gives_the_terminal_back_and_takes_it_again(interrupts, monkeypat
         monkeypatch.setattr("os.kill", lambda _pid, _number: said.append("stopped"))
         kill(os.getpid(), signal.SIGTSTP)
     assert said == ["restored", "stopped", "hushed"]
+
+
+# --- Ctrl-C with Enter ----------------------------------------------------------------------------
+
+
+def press_and_begin(interrupts):
+    send(signal.SIGINT)
+    interrupts.begun()
+
+
+def linger(*, press):
+    if press:
+        send(signal.SIGINT)
+    time.sleep(30)
+
+
+def test_it_waits_for_the_work_and_stops_it_once_it_has_begun(interrupts):
+    with interrupts.handled():
+        interrupts.entered()
+        send(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), interrupts.working():
+            press_and_begin(interrupts)  # twice is once
+    assert not interrupts.unspent
+
+
+def test_it_waits_too_where_the_work_has_not_begun(interrupts):
+    with interrupts.handled():
+        interrupts.entered()
+        with pytest.raises(KeyboardInterrupt), interrupts.working():
+            press_and_begin(interrupts)
+        with interrupts.working():
+            interrupts.begun()
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_work_that_does_not_say_that_it_has_begun_is_stopped_all_the_same(
+    interrupts, monkeypatch, early
+):
+    monkeypatch.setattr("gptrepl.interrupts.HOLD", 0.01)
+    with interrupts.handled():
+        interrupts.entered()
+        if early:
+            send(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), interrupts.working():
+            linger(press=not early)
+
+
+def test_without_work_it_is_left_for_the_next_line_and_no_timer_runs(interrupts):
+    with interrupts.handled():
+        interrupts.entered()
+        with interrupts.working():
+            send(signal.SIGINT)
+        assert interrupts.unspent
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_a_hangup_with_enter_stops_the_work_too(interrupts):
+    with interrupts.handled():
+        interrupts.entered()
+        send(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt), interrupts.working():
+            interrupts.begun()
+    assert interrupts.status == 143
+
+
+def test_a_line_that_is_read_is_stopped_until_it_is_entered(interrupts):
+    with interrupts.handled():
+        with pytest.raises(KeyboardInterrupt), interrupts.reading():
+            send(signal.SIGINT)
+        with interrupts.reading():
+            interrupts.entered()
+            send(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt), interrupts.working():
+            interrupts.begun()

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import termios
+import time
 
 import pexpect
 import pyte
@@ -206,3 +207,45 @@ def test_a_terminal_that_can_do_little_gets_plain_input(open_window):
     window.type(":quit\r")
     assert window.end() == 0
     assert b"\x1b" not in window.raw
+
+
+@pytest.mark.parametrize("delays", [(0, 0.002, 0.005, 0.01), (0.02, 0.03, 0.06, 0.12)])
+def test_ctrl_c_with_enter_stops_the_sample_however_near_it_comes(open_window, delays):
+    window = open_window(80, 24)
+    window.child.delaybeforesend = None
+    window.wait(lambda lines: lines[:1] == [">"])
+    window.type(":tokens 20000\r")
+    window.wait(has("max_new_tokens 20000"))
+    window.type("ROMEO:\r")  # the model is in memory then
+    window.wait(lambda lines: lines[-1].endswith("Ctrl-C stops"))
+    window.type(CTRL_C)
+    window.wait(closed)
+    for name, delay in zip("ABCD", delays, strict=True):
+        window.type(f"{name}!\r")
+        time.sleep(delay)
+        window.type(CTRL_C)
+        lines = window.wait(lambda lines, line=f"> {name}!": line in lines and closed(lines))
+        assert lines[-3].startswith("interrupted, ")
+        window.type(":temp\r")  # the shell is there, and nothing of it has been lost
+        window.wait(lambda lines: lines[-3:-1] == ["temperature 0.8 (default)", ">"])
+    window.type(":quit\r")
+    assert window.end() == 0
+
+
+def test_in_plain_input_too(open_window):
+    window = open_window(80, 24, term="dumb")
+    window.child.delaybeforesend = None
+    window.wait(lambda lines: lines[-1:] == [">"])
+    window.type(":tokens 20000\r")
+    window.wait(has("max_new_tokens 20000"))
+    window.type("A!\r")
+    window.wait(lambda lines: lines[-1].startswith("A!"))
+    window.type(CTRL_C)
+    window.wait(lambda lines: lines[-2].startswith("interrupted, "))
+    window.type("B!\r")
+    time.sleep(0.005)
+    window.type(CTRL_C)
+    lines = window.wait(lambda lines: "B!" in " ".join(lines) and lines[-1] == ">")
+    assert lines[-2].startswith("interrupted, ") or lines[-2].endswith("^C")
+    window.type(":quit\r")
+    assert window.end() == 0

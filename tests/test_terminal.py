@@ -89,6 +89,35 @@ def test_ctrl_c_twice_is_ctrl_c():
     assert closing(shell.lines) == ["> abc", "abcde", "interrupted, 2", ">"]
 
 
+def test_ctrl_c_with_enter_stops_what_enter_starts_and_keeps_it_empty():
+    keys = f"abc\rdef{CTRL_C}{CTRL_C}:temp\r{CTRL_D}"  # as in a terminal, it takes `def` along
+    shell = Terminal(spelling("de")).type(keys)
+    assert closing(shell.lines) == [
+        *("> abc", "abc", "interrupted, 0", "> :temp", "temperature 0.8 (default)", ">")
+    ]
+    assert shell.session.samples[0].text == "abc"
+
+
+def test_ctrl_c_with_enter_stops_all_samples_and_each_is_said():
+    shell = Terminal(spelling("de", num_samples=3)).type(f"abc\r{CTRL_C}{CTRL_D}")
+    assert closing(shell.lines) == ["> abc", *["abc", "interrupted, 0"] * 3, ">"]
+
+
+def test_ctrl_c_with_enter_is_for_the_next_line_where_there_is_nothing_to_stop():
+    shell = Terminal(spelling("de")).type(f":temp 0.5\r{CTRL_C}abc\r{CTRL_D}")
+    assert closing(shell.lines)[:4] == ["> :temp 0.5", "temperature 0.5", "> abc", "abcde"]
+
+
+def test_ctrl_c_behind_the_next_enter_is_for_the_next_line():
+    shell = Terminal(spelling("de")).type(f"abc\rhalf\r{CTRL_C}{CTRL_D}")
+    assert closing(shell.lines) == ["> abc", "abcde", "2", "> half", "half", "interrupted, 0", ">"]
+
+
+def test_two_samples_can_be_stopped_within_a_second():
+    shell = Terminal(spelling("de")).type(f"abc\r{CTRL_C}abc\r{CTRL_C}{CTRL_D}")
+    assert closing(shell.lines) == [*["> abc", "abc", "interrupted, 0"] * 2, ">"]
+
+
 class Killed(Pressed):
     number = signal.SIGTERM
 

@@ -36,7 +36,6 @@ def add_editing(
     """Add Ctrl-C, Tab, Alt-Enter and pasting."""
 
     @keys.add("c-c", filter=AT_PROMPT)
-    @keys.add("<sigint>")
     def clear(event: KeyPressEvent) -> None:
         buffer = event.app.layout.get_buffer_by_name(DEFAULT_BUFFER)
         if buffer is None:

@@ -9,14 +9,19 @@ import asyncio
 import contextlib
 import os
 import sys
+from itertools import takewhile
 
 from prompt_toolkit import PromptSession
+from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, to_filter
 from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.history import History
 from prompt_toolkit.input import Input
+from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import Output
 from prompt_toolkit.output.color_depth import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -28,6 +33,7 @@ from .api import GptreplError
 from .appearance import StrangeLexer, style
 from .completion import LineCompleter, is_command
 from .draft import Draft
+from .interrupts import Interrupts
 from .keys import LEGEND, bindings
 from .looks import UNCOLOURED, looks
 from .session import Session
@@ -36,6 +42,7 @@ from .suggestion import Suggester
 SIGN = "> "
 CONTINUED = ". "
 MENU_ROWS = 8
+ENTER = (Keys.ControlM, Keys.ControlJ)
 TICK = 0.1
 """Seconds between two looks at a load that goes on behind the prompt."""
 
@@ -56,8 +63,17 @@ class QuietOutput(Vt100_Output):
 class Prompt:
     """The line under the cursor, with what is known around it."""
 
-    def __init__(self, session: Session, history: History, *, input: Input, output: Output) -> None:
+    def __init__(
+        self,
+        session: Session,
+        history: History,
+        interrupts: Interrupts,
+        *,
+        input: Input,
+        output: Output,
+    ) -> None:
         self.session = session
+        self.interrupts = interrupts
         self._hint = ""
         self._completer = LineCompleter(session)
         self._draft = Draft(session, self._redraw)
@@ -81,6 +97,8 @@ class Prompt:
         )
         # Set here because PromptSession would give up completion while typing for it.
         self._shell.default_buffer.enable_history_search = to_filter(True)
+        self._accept = self._shell.default_buffer.accept_handler
+        self._shell.default_buffer.accept_handler = self._enter
         self._shell.default_buffer.on_text_changed += self._follow
         self._shell.app.before_render += self._dress
         self._shell.app.after_render += self._rendered
@@ -90,10 +108,21 @@ class Prompt:
         """Return the next line; raise EOFError where the input ends."""
         rows = self._shell.app.output.get_size().rows
         self._shell.reserve_space_for_menu = min(MENU_ROWS, rows // 3)
+        if self.interrupts.unspent:
+            self.interrupts.unspent = False
+            keys = self._shell.app.input
+            store_typeahead(keys, [KeyPress(Keys.ControlC), *get_typeahead(keys)])
         try:
-            return self._shell.prompt(pre_run=self._watch)
+            line = self._shell.prompt(pre_run=self._watch, handle_sigint=False)
         finally:
             self._suggester.stop()
+        if sys.platform != "win32" and stopped(self._shell.app.input):
+            self.interrupts.press()
+        return line
+
+    def _enter(self, buffer: Buffer) -> bool:
+        self.interrupts.entered()
+        return self._accept is not None and self._accept(buffer)
 
     def _dress(self, _app: object) -> None:
         """Follow the settings of keys and toolbar."""
@@ -171,6 +200,18 @@ class Prompt:
         room = self._shell.app.output.get_size().columns - get_cwidth(text)
         fits = room > len(LEGEND) + len(toolbar.GAP)
         return f"{text}{' ' * (room - len(LEGEND) - 1)}{LEGEND}" if fits else text
+
+
+def stopped(keys: Input) -> bool:
+    """Return whether Ctrl-C stands behind the line that was entered, before another one ends.
+
+    As where the terminal makes a signal of it, what was typed before it is dropped.
+    """
+    pending = [*get_typeahead(keys), *keys.read_keys()]
+    behind = list(takewhile(lambda press: press.key not in ENTER, pending))
+    places = [place for place, press in enumerate(behind) if press.key == Keys.ControlC]
+    store_typeahead(keys, pending[places[-1] + 1 :] if places else pending)
+    return bool(places)
 
 
 def continuation(_width: int, _line: int, wrapped: int) -> str:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import Protocol
 
-from .api import Event, GptreplError, Table
+from .api import Event, GptreplError, Progress, SampleStarted, Table
 from .clock import Clock
 from .commands import drive, evaluate
 from .interrupts import Interrupts
@@ -94,12 +94,19 @@ class Shell:
         return True
 
     def show(self, event: Event) -> None:
-        """Show one event: a table that is too long for the window in a pager, if that is wanted."""
+        """Show one event: a table that is too long for the window in a pager, if that is wanted.
+
+        What was stopped as it was entered ends here, so that a sample is kept, empty as it is.
+        """
         if isinstance(event, Table) and self.session.settings.pager:
             text = self.screen.drawn(event)
             if text.count("\n") >= size()[1] and page(text, self):
                 return
         self.screen.show(event)
+        if isinstance(event, SampleStarted) or (
+            isinstance(event, Progress) and event.done != event.total
+        ):
+            self.interrupts.begun()
 
     def joint(self) -> str:
         """Return how much is done of the samples that are being drawn; nothing for a single one."""
@@ -128,6 +135,7 @@ class Shell:
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
         """Give the terminal to another program for as long as the context lasts."""
+        self.interrupts.begun()
         self.screen.settle()
         try:
             with self.interrupts.keyboard.lent():
@@ -141,6 +149,7 @@ class Shell:
 
     def confirm(self, question: str) -> bool:
         """Return whether the user says yes; what was typed before the question is no answer."""
+        self.interrupts.begun()
         self.screen.settle()
         keyboard = self.interrupts.keyboard
         with keyboard.lent():
@@ -166,9 +175,10 @@ class PlainReader:
 
     def read(self) -> str:
         """Return the next line; raise EOFError where there is none."""
-        with self.keyboard.lent(), self.interrupts.working():
+        with self.keyboard.lent(), self.interrupts.reading():
             try:
                 line = input(SIGN)
+                self.interrupts.entered()
             except KeyboardInterrupt:
                 self.screen.break_line()
                 raise
@@ -215,7 +225,7 @@ def fine_shell(session: Session, interrupts: Interrupts) -> Shell:
     history, trouble = open_history(history_path(), session.settings.history_size)
     if trouble:
         screen.say(trouble, "warning")
-    prompt = Prompt(session, history, input=keys, output=output)
+    prompt = Prompt(session, history, interrupts, input=keys, output=output)
     return Shell(session, prompt, screen, interrupts)
 
 
