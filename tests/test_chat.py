@@ -220,8 +220,8 @@ def test_the_text_that_the_model_sees_is_shown_exactly(session):
     with pytest.raises(GptreplError, match="no conversation yet"):
         say(session, ":chat show")
     say(session, ":system S", "Hi")
-    assert say(session, ":chat show") == [Notice("[s|S][u|Hi][a|Hello.")]
-    assert say(session, ":text") == [Notice("[s|S][u|Hi][a|Hello.")]
+    assert [e.text for e in say(session, ":chat show")] == ["[s|S][u|Hi][a|Hello."]
+    assert [e.text for e in say(session, ":text")] == ["[s|S][u|Hi][a|Hello."]
 
 
 def test_the_turns_are_listed_with_the_users_numbers(session):

@@ -94,11 +94,12 @@ def test_the_toolbar_shows_what_is_known_of_the_text_as_it_is_now():
 
 
 def test_strange_characters_are_marked():
-    lexer = StrangeLexer(find("aÉ\nb"))
+    lexer = StrangeLexer(find("aÉ\nb"), str)
     pieces = lexer.lex_document(Document("aÉ\nb"))
     assert pieces(0) == [("", "a"), ("class:strange", "É")]
     assert pieces(1) == [("", "b")]
-    assert StrangeLexer(find("ab")).lex_document(Document("ab"))(0) == [("", "ab")]
+    lexer = StrangeLexer(find("ab"), lambda: "class:user")
+    assert lexer.lex_document(Document("ab"))(0) == [("class:user", "ab")]
 
 
 def test_the_toolbar_says_how_a_load_goes():

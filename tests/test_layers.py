@@ -32,6 +32,7 @@ ORDER = [
         "remarks",
         "session",
         "clipboard",
+        "speakers",
         "chat",
         "turns",
         "outside",

@@ -16,6 +16,7 @@ from .events import SampleEnded as SampleEnded
 from .events import SampleStarted as SampleStarted
 from .events import Table as Table
 from .events import Token as Token
+from .events import Transcript as Transcript
 from .knobs import Choices as Choices
 from .knobs import Knob as Knob
 from .knobs import knob as knob

@@ -12,7 +12,7 @@ from prompt_toolkit.styles import Style
 
 from .draft import Draft
 
-OURS = ("sign", "toolbar", "strange")
+OURS = ("sign", "toolbar", "strange", "user")
 NAMES = {
     "1": "bold",
     "4": "underline",
@@ -20,6 +20,7 @@ NAMES = {
     "32": "ansigreen",
     "33": "ansiyellow",
     "34": "ansiblue",
+    "35": "ansimagenta",
     "36": "ansicyan",
     "90": "ansibrightblack",
 }
@@ -40,28 +41,33 @@ def cached(looks: tuple[tuple[str, str], ...]) -> Style:
             "prompt": look.get("sign", ""),
             "bottom-toolbar": f"noreverse {look.get('toolbar', '')}",
             "strange": look.get("strange", ""),
+            "user": look.get("user", ""),
         }
     )
 
 
 class StrangeLexer(Lexer):
-    """Marks the characters of a prompt that the model does not have."""
+    """Marks the characters of a prompt that the model does not have.
 
-    def __init__(self, draft: Draft) -> None:
+    The others are in the style that *usual* returns.
+    """
+
+    def __init__(self, draft: Draft, usual: Callable[[], str]) -> None:
         self.draft = draft
+        self.usual = usual
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         """Return a function from the number of a line to its pieces."""
-        strange = self.draft.finding.strange
+        strange, usual = self.draft.finding.strange, self.usual()
 
         def pieces(number: int) -> StyleAndTextTuples:
             line = document.lines[number]
             if not strange:
-                return [("", line)]
-            return [("class:strange" if sign in strange else "", sign) for sign in line]
+                return [(usual, line)]
+            return [("class:strange" if sign in strange else usual, sign) for sign in line]
 
         return pieces
 
     def invalidation_hash(self) -> Hashable:
         """Return what its output depends on besides the text."""
-        return self.draft.finding.strange
+        return self.draft.finding.strange, self.usual()

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .api import Event, GptreplError, Notice, Table, command
+from .api import Event, GptreplError, Notice, Table, Transcript, command
 from .samples import Message, Sample, Start, Turn
 from .session import Session
+from .speakers import parts
 from .writing import writer_of
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
@@ -101,6 +102,18 @@ def plain(turns: str, messages: Sequence[Message]) -> str:
     return text.rstrip(" ")  # a token rarely begins behind a space
 
 
+def transcript(sample: Sample, session: Session) -> Notice:
+    """Return the text of *sample*, with who says what of it where it is a conversation."""
+    if sample.turn is None:
+        return Notice(sample.text)
+    before, reply = sample.text[: sample.turn.opening], sample.text[sample.turn.opening :]
+    try:
+        turns = parts(before, sample.turn.messages, lambda them: rendered(session, them)[0])
+    except GptreplError:  # the template of another model, which is in memory now
+        turns = (("", before),)
+    return Transcript(sample.text, parts=(*turns, (ASSISTANT, reply)))
+
+
 def changes(samples: Sequence[Sample]) -> dict[str, Any]:
     """Return what holds besides the settings while *samples* go on: a turn ends at its end."""
     return {"stop_at_end": True} if any(one.turn is not None for one in samples) else {}
@@ -148,7 +161,7 @@ def show(session: Session) -> Iterator[Event]:
     """
     if not conversation(session):
         raise GptreplError("there is no conversation yet: `:mode chat`, then say something")
-    yield Notice(session.samples[-1].text)
+    yield transcript(session.samples[-1], session)
 
 
 def save(session: Session, path: Path) -> Iterator[Event]:

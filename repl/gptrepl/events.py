@@ -74,6 +74,17 @@ class Notice:
 
 
 @dataclass(frozen=True)
+class Transcript(Notice):
+    """The text of a conversation. Its *parts*, joined, are the text.
+
+    Each part is a role (system, user, assistant) and what it says, or no role and what the
+    template writes.
+    """
+
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Failure(Notice):
     """An error after which the lines of a script go on, as `:on-error continue` asks."""
 

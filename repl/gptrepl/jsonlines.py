@@ -10,7 +10,7 @@ import math
 import re
 from typing import Any
 
-from .api import Event, Failure, GptreplError
+from .api import Event, Failure, GptreplError, Notice, Transcript
 from .report import failure
 from .script import Script
 
@@ -40,6 +40,8 @@ def object_of(event: Event) -> dict[str, Any]:
     """Return an event as its name and its fields."""
     if isinstance(event, Failure):
         return {"event": "error", "text": event.text, "status": event.status}
+    if isinstance(event, Transcript):  # who says what is for eyes
+        event = Notice(event.text)
     name = re.sub(r"(?<!^)(?=[A-Z])", "_", type(event).__name__).lower()
     fields = {key: None if is_nan(value) else value for key, value in vars(event).items()}
     return {"event": name, **fields}

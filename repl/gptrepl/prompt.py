@@ -85,7 +85,7 @@ class Prompt:
             completer=self._completer,
             complete_in_thread=True,
             complete_while_typing=Condition(self._is_command),
-            lexer=StrangeLexer(self._draft),
+            lexer=StrangeLexer(self._draft, self._look),
             auto_suggest=self._suggester,
             key_bindings=bindings(session, self._completer, self._show_hint),
             enable_suspend=True,
@@ -143,7 +143,12 @@ class Prompt:
     def _sign(self) -> FormattedText:
         is_open = self.session.block is not None or self.session.scope.is_open
         sign = CONTINUED if is_open else SIGN
-        return FormattedText([("class:prompt", sign)])
+        return FormattedText([(f"class:prompt {self._look()}", sign)])
+
+    def _look(self) -> str:
+        """Return the style of what is typed: in a chat that of the user, unless it is a command."""
+        is_turn = self.session.settings.mode == "chat" and not self._is_command()
+        return "class:user" if is_turn else ""
 
     def stop(self) -> None:
         """Let the reading that goes on raise EOFError."""

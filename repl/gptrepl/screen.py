@@ -13,7 +13,7 @@ from typing import TextIO
 
 from prompt_toolkit.utils import get_cwidth
 
-from .api import Event, Notice, Progress, SampleEnded, SampleStarted, Table, Token
+from .api import Event, Notice, Progress, SampleEnded, SampleStarted, Table, Token, Transcript
 from .looks import THEMES, styled
 from .report import summary
 from .statusbar import StatusBar
@@ -82,6 +82,11 @@ class Screen:
             case SampleEnded():
                 self._write(event.tail, self._speaker)
                 self.say(summary(event), "summary")
+            case Transcript():
+                self.settle()
+                for role, piece in event.parts:
+                    self._write(piece, role)
+                self.settle()
             case Notice():
                 self.say(event.text, "warning" if event.warning else "")
             case Table():

@@ -117,7 +117,7 @@ def new(session: Session) -> Iterator[Event]:
 
 def text(session: Session) -> Iterator[Event]:
     """Show the text so far: the last prompt and what came of it, or the whole story."""
-    yield Notice(text_of(session))
+    yield chat.transcript(last_of(session)[-1], session)
 
 
 def save(session: Session, path: Path) -> Iterator[Event]:
