@@ -366,6 +366,25 @@ def test_a_server_is_sent_the_turns_and_writes_them_its_own_way():
     assert model.asked[3].prompt.endswith("U: So?\nA:")
 
 
+def test_a_server_that_can_goes_on_with_a_turn():
+    from test_writing import Dictator
+
+    model = Dictator("Hel", "lo", ending="length")
+    model.continues = True
+    session = session_of(model, model.tokenizer, mode="chat", max_new_tokens=9)
+    say(session, "Hi", ":more 3")
+    assert [dict(m) for m in model.asked[1].messages] == [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello"},
+    ]
+    assert model.asked[1].max_new_tokens == 3
+    assert roles(session) == [("user", "Hi"), ("assistant", "HelloHello")]
+    say(session, ":retry")  # of the rest alone
+    assert model.asked[2].messages == model.asked[1].messages
+    say(session, "You?")
+    assert [m["content"] for m in model.asked[3].messages] == ["Hi", "HelloHello", "You?"]
+
+
 # --- the front ends -----------------------------------------------------------------------------
 
 

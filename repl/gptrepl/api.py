@@ -136,7 +136,9 @@ class Request:
     """What a `Writer` is asked for: a text that goes on behind *prompt*.
 
     In a chat *messages* are the conversation, each with its role and its content; then the next
-    turn of the assistant is wanted. *samplers* are those that are on, in the order of the chain.
+    turn of the assistant is wanted, or the rest of it where the last message is the assistant's
+    own, which a writer that `continues` is asked for. *samplers* are those that are on, in the
+    order of the chain.
     """
 
     prompt: str
@@ -153,6 +155,8 @@ class Writer(Protocol):
 
     It is a `Model` whose `logits` raises GptreplError, with these methods besides. Its tokenizer
     gives an id to each piece of text that comes along; such ids mean nothing to the model.
+
+    Optional attribute: `continues: bool`, whether it can go on with a turn of the assistant.
     """
 
     def complete(self, request: Request) -> Generator[tuple[int, float], None, Ending]:

@@ -71,7 +71,8 @@ def more(session: Session, tokens: int | None = None) -> Iterator[Event]:
         Start(one.text, seen(session, one), after(one, samples), len(one.text), one.turn)
         for one in samples
     ]
-    if any(one.turn is not None and one.turn.at_server for one in samples):
+    goes_on = getattr(session.model, "continues", False)
+    if not goes_on and any(one.turn is not None and one.turn.at_server for one in samples):
         raise GptreplError("a server begins a turn anew: :retry draws another reply")
     changes = chat.changes(samples) | ({} if tokens is None else {"max_new_tokens": tokens})
     yield from session.resume(starts, **changes)

@@ -8,7 +8,7 @@ from typing import cast
 from .api import Ending, Event, GptreplError, Request, Writer
 from .generation import Generation, InOrder, draw, row_of
 from .loading import Loaded
-from .samples import Sample
+from .samples import Message, Sample
 from .settings import Settings
 from .streams import Streams
 
@@ -25,6 +25,11 @@ def writer_of(loaded: Loaded) -> Writer | None:
 
 def request_of(settings: Settings, sample: Sample) -> Request:
     """Return what a writer is asked for to draw *sample*."""
+    messages: tuple[Message, ...] = ()
+    if sample.turn is not None and sample.turn.at_server:
+        begun = sample.prompt[sample.turn.opening :]
+        turn: Message = {"role": "assistant", "content": begun}
+        messages = (*sample.turn.messages, turn) if begun else sample.turn.messages
     return Request(
         prompt=sample.prompt,
         max_new_tokens=settings.max_new_tokens,
@@ -32,7 +37,7 @@ def request_of(settings: Settings, sample: Sample) -> Request:
         samplers=dict(settings.active),
         stop=settings.stop,
         stop_at_end=settings.stop_at_end,
-        messages=sample.turn.messages if sample.turn and sample.turn.at_server else (),
+        messages=messages,
     )
 
 

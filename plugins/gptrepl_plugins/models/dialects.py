@@ -72,6 +72,9 @@ DIALECTS: dict[str, tuple[Knob, ...]] = {
 GOES_ON = {"vllm": {"ignore_eos": True}, "llama.cpp": {"ignore_eos": True}}
 """What asks a server to go on where its model ends a text; the others always stop."""
 
+CONTINUES = {"vllm": {"continue_final_message": True, "add_generation_prompt": False}}
+"""What asks a server to go on with the last message, an assistant's; the others begin a new one."""
+
 
 def body(kind: str, samplers: Mapping[str, Sampler], *, stop_at_end: bool) -> dict[str, Any]:
     """Return the part of a request that says how to sample."""

@@ -69,6 +69,11 @@ class ServerModel:
         """Where it runs, in words."""
         return f"at {self.connection.url}, a server of the kind {self.kind}"
 
+    @property
+    def continues(self) -> bool:
+        """Whether it can be asked for the rest of a turn of the assistant."""
+        return self.kind in dialects.CONTINUES
+
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Raise GptreplError: a server gives text."""
         del rows
@@ -101,6 +106,8 @@ class ServerModel:
         body: dict[str, Any] = {"model": self.name, "stream": True}
         if request.messages:
             body["messages"] = [dict(message) for message in request.messages]
+            if request.messages[-1]["role"] == "assistant":
+                body |= self._going_on()
         else:
             body["prompt"] = request.prompt
         body |= {"max_tokens": request.max_new_tokens, "seed": request.seed % _SEEDS}
@@ -109,6 +116,12 @@ class ServerModel:
             body["stop"] = list(request.stop[:_STOPS] if self.kind == "openai" else request.stop)
         stops = request.stop_at_end or bool(request.messages)
         return body | dialects.body(self.kind, request.samplers, stop_at_end=stops)
+
+    def _going_on(self) -> dict[str, Any]:
+        """Return what asks for the rest of the last message, or refuse where nothing does."""
+        if not self.continues:
+            raise GptreplError(f"a server of the kind {self.kind} begins a turn anew")
+        return dialects.CONTINUES[self.kind]
 
     def _answers(self, path: str, body: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield what comes back; a server that refuses to tell log-probabilities is asked again."""

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Notice, Request, SampleEnded, Token
+from gptrepl.chat import conversation
 from gptrepl.commands import evaluate
 from gptrepl.loading import Loaded
 from gptrepl.session import Session
@@ -376,6 +377,33 @@ def test_a_chat_is_sent_as_its_turns(url: str, does: Behaviour) -> None:
         *("system", "user", "assistant", "user")
     ]
     assert body["messages"][2]["content"] == "".join(WORDS)
+
+
+def test_a_server_that_documents_it_goes_on_with_a_turn(url: str, does: Behaviour) -> None:
+    session = attach(url, mode="chat")
+    for line in ("Hi", ":more"):
+        list(evaluate(session, line))
+    first, second = does.bodies
+    assert "continue_final_message" not in first
+    assert second["messages"] == [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "".join(WORDS)},
+    ]
+    assert (second["continue_final_message"], second["add_generation_prompt"]) == (True, False)
+    assert conversation(session)[1]["content"] == 2 * "".join(WORDS)
+
+
+def test_another_server_begins_a_turn_anew_and_says_so(url: str, does: Behaviour) -> None:
+    does.owner = "llamacpp"
+    session = attach(url, mode="chat")
+    list(evaluate(session, "Hi"))
+    with pytest.raises(GptreplError, match="a server begins a turn anew: :retry draws another"):
+        list(evaluate(session, ":more"))
+    assert len(does.bodies) == 1
+    model: Any = session.model
+    turns = ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "You"})
+    with pytest.raises(GptreplError, match=r"of the kind llama\.cpp begins a turn anew"):
+        next(model.complete(Request("", 3, 1, {}, messages=turns)))
 
 
 def test_thoughts_stand_between_marks(url: str, does: Behaviour) -> None:
