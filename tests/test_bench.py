@@ -47,8 +47,26 @@ def measured(monkeypatch):
 def test_each_figure_is_taken_once_a_round(measured):
     assert all(len(figure.values) == 2 for figure in measured.figures.values())
     assert all(min(figure.values) > 0 for figure in measured.figures.values())
-    assert {"decode", "prefill", "follow-up turn", "chain and draw"} <= set(measured.figures)
+    assert {"decode", "prefill", "chain and draw"} <= set(measured.figures)
     assert "share of the roofline" not in measured.figures  # this model reads no weights
+
+
+def test_the_first_token_of_a_turn_is_timed_as_a_chat_grows(measured):
+    names = [name for name in measured.figures if name.startswith("first token of a turn")]
+    assert names == [f"first token of a turn after {before} tokens" for before in (9, 22)]
+    roomy = session_of(Speller("some text"))
+    assert Bench(roomy.loaded, roomy.settings).before == [9, 100, 300, 900]
+    narrow = session_of(Speller("some text", block_size=4))
+    assert Bench(narrow.loaded, narrow.settings).before == [1]
+
+
+def test_a_turn_begins_where_the_chat_is_in_memory(measured):
+    calls = measured.loaded.model.calls
+    calls.clear()
+    assert measured._follow(9) > 0
+    (before,), (after,) = calls
+    assert (len(before), len(after)) == (9, 18)
+    assert after[:9] == before
 
 
 def test_no_prompt_is_the_beginning_of_another(measured):

@@ -21,6 +21,10 @@ from .settings import Settings
 
 PROMPT, NEW, ROWS, LONG = 32, 128, 10, 512
 """Ids in a prompt, ids drawn after it, rows of a batch, ids of a prefill; all within the block."""
+TURN = 9
+"""Ids of what is said in a turn of a chat."""
+BEFORE = (9, 100, 300, 900)
+"""Ids of the chat so far, when a turn begins; no more than the block has room for."""
 NOISY = 1.3
 """The machine is too noisy for figures where its memory's speed varies by more than this."""
 BYTES, READS = 1 << 28, 5
@@ -56,7 +60,8 @@ class Bench:
         self.prompt = min(PROMPT, max(room // 2, 1))
         self.new = max(min(new, room - self.prompt), 1)
         self.long = min(LONG, room)
-        self.turn = min(900, max(room - 10, 2))
+        most = max((loaded.model.block_size or BEFORE[-1] + TURN + 1) - TURN - 1, 1)
+        self.before = sorted({min(ids, most) for ids in BEFORE})
 
     def add(self, name: str, unit: str, value: float) -> None:
         """Note one value of a figure."""
@@ -75,8 +80,9 @@ class Bench:
             _, each = self._decode(ROWS, max(self.new // 4, 1))
             self.add(f"decode, {ROWS} rows", "tokens/s", ROWS / each)
             self.add("prefill", "tokens/s", self.long / self._prefill())
-            self.add("follow-up turn", "ms", self._follow(self.turn) * 1e3)
-            self.add("follow-up of a short text", "ms", self._follow(9) * 1e3)
+            for before in self.before:
+                name = f"first token of a turn after {before} tokens"
+                self.add(name, "ms", self._follow(before) * 1e3)
             yield number
 
     def ids(self, count: int) -> list[int]:
@@ -92,10 +98,14 @@ class Bench:
         return timed(lambda: self._ask(ids))
 
     def _follow(self, before: int) -> float:
-        """Return the seconds to the first token of a turn of 9 ids after a text of *before*."""
-        ids = self.ids(min(before, self.turn))
+        """Return the seconds to the first token of a turn behind *before* ids of a chat."""
+        from .generate import generate
+
+        ids = self.ids(before)
         self._ask(ids)
-        return timed(lambda: self._ask(ids + self.ids(9)))
+        row = self._row(ids + self.ids(TURN), 0)
+        known = self.loaded.tokenizer.vocab_size
+        return timed(lambda: next(generate(self.loaded.model, [row], 1, known)))
 
     def _decode(self, count: int, new: int) -> tuple[float, float]:
         """Draw *new* tokens for so many rows; return the seconds to the first, and of each step."""

@@ -18,7 +18,8 @@ from .peers import Peer
 
 HELP = """Measure how fast the model of SOURCE is: medians and ranges over interleaved rounds.
 
-Every round takes each figure once. A peer is a process that continues the same prompts; what it
+Every round takes each figure once. The first token of a turn is timed in chats of several
+lengths, as one grows. A peer is a process that continues the same prompts; what it
 has to speak is told in the module gptrepl.cli.peers. The share of the roofline is the speed at
 which the weights of a token are read, against the memory bandwidth that is measured beside it."""
 
