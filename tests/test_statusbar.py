@@ -10,7 +10,7 @@ import pytest
 
 from fakes import Uniform, session_of
 from gptrepl import statusbar
-from gptrepl.api import Notice, SampleEnded, SampleStarted, Token
+from gptrepl.api import Notice, Progress, SampleEnded, SampleStarted, Token
 from gptrepl.screen import Screen
 from gptrepl.statusbar import StatusBar
 
@@ -114,6 +114,29 @@ def test_each_token_says_what_it_was_drawn_from_where_that_was_asked_for():
     session.measure = False
     (found,) = (event for event in session.stream("a", top_k=5) if isinstance(event, Token))
     assert found.entropy is None
+
+
+@pytest.mark.parametrize("letters", ["abcdefgh", "ab\tx", "漢字かなx", "ab漢字c", "e\u0301abcdefg"])
+def test_no_letter_is_lost_at_the_end_of_a_full_line(letters):
+    window = Window(8, 9)
+    text = letters + "12345"
+    lines = window.show(SampleStarted(0, "", 7), *(token(letter) for letter in text))
+    plain = Window(8, 9)
+    plain.bar.wanted = False
+    assert lines[:3] == plain.show(SampleStarted(0, "", 7), Token(0, 1, text, -1.0))[:3]
+    assert lines[-1].startswith(f"{len(text)} ") or lines[-1].startswith(f"{len(text) - 1} ")
+
+
+@pytest.mark.parametrize("length", [7, 8, 9])
+@pytest.mark.parametrize("more", ["xy", "\nx", "\n\nx", "\n", ""])
+def test_a_prompt_of_a_full_line_goes_on_as_it_would_without(length, more):
+    shown = []
+    for steps in ([Progress("w", 1, 2), Progress("w", 1, 1)], []):
+        window = Window(8, 9)
+        window.bar.wanted = False
+        window.show(SampleStarted(0, "a" * length, 7), *steps)
+        shown.append(window.show(*(token(letter) for letter in more), Notice("end")))
+    assert shown[0] == shown[1]
 
 
 def test_of_several_samples_it_says_how_much_is_done():

@@ -56,6 +56,8 @@ class Screen:
         self.moves = moves
         self.bar = bar
         self._fresh = True
+        self._column = 0
+        self._is_broken = False
         self._progress = ""
         self._ended = False
         self._speaker = ""
@@ -99,7 +101,7 @@ class Screen:
 
     def _follow(self, event: SampleStarted | Token) -> None:
         if self.bar is not None:
-            self.bar.follow(event, self.looks.get("toolbar", ""))
+            self.bar.follow(event, self.looks.get("toolbar", ""), can_draw=not self._hangs)
 
     def say(self, text: str, role: str = "") -> None:
         """Write *text* on lines of its own, broken between words."""
@@ -133,7 +135,7 @@ class Screen:
         """
         if self.moves:
             self._put(f"{' ' * (self.width() - 1)}{START_OVER}")
-        self._fresh = True
+        self._fresh, self._column = True, 0
 
     def settle(self) -> None:
         """Bring the cursor to the start of an empty line, and the window to what it was."""
@@ -145,16 +147,33 @@ class Screen:
 
     def _write(self, text: str, role: str = "") -> None:
         text = harmless(text)
+        if self._is_broken and text.startswith("\n"):  # the line end is there already
+            self._is_broken, text = False, text[1:]
         self._put(styled(text, self.looks.get(role, "")), seen=text)
 
     def _put(self, text: str, *, seen: str | None = None) -> None:
         """Write *text*, of which *seen* is what can be seen; by default all of it."""
         seen = text if seen is None else seen
         if seen:  # noted first, since Ctrl-C may come while it is written
-            self._fresh = seen.endswith("\n")
+            self._fresh, self._is_broken = seen.endswith("\n"), False
+            self._column = column_after(seen, self._column, self.width())
         if text:
             self.out.write(text)
             self.out.flush()
+
+    @property
+    def _hangs(self) -> bool:
+        """Whether the line is full, and the cursor waits at its end for what comes next.
+
+        Some terminals forget that where the cursor is saved, and would write over the last sign.
+        """
+        return 0 < self.width() <= self._column
+
+    def _break_full_line(self) -> None:
+        """Let the cursor stand at the start of the next line, where the current one is full."""
+        if self._hangs:
+            self._put(" \b")
+            self._fresh, self._column, self._is_broken = True, 0, True
 
     def _show_progress(self, step: Progress) -> None:
         if step.done == step.total:
@@ -166,6 +185,7 @@ class Screen:
             self.out.write(START_OVER + styled(self._progress, self.looks.get("progress", "")))
             self.out.flush()
         elif self.bar is not None:  # a text stands on the line
+            self._break_full_line()
             self.bar.tell(harmless(bar(step)), self.looks.get("toolbar", ""))
         elif not self.moves and self._progress != step.what:
             self._progress = step.what
@@ -185,6 +205,19 @@ def bar(step: Progress) -> str:
         return f"{step.what} ..."
     done = min(step.done / step.total, 1.0)
     return f"{step.what} {'#' * int(done * BAR):.<{BAR}} {done:.0%}"
+
+
+def column_after(text: str, column: int, width: int) -> int:
+    """Return where the cursor is behind *text*, from *column* on; *width*: behind a full line."""
+    _, line_end, rest = text.rpartition("\n")
+    column = 0 if line_end else column
+    for sign in rest:
+        if sign == "\t":
+            column = min((column // 8 + 1) * 8, width - 1)
+            continue
+        wide = get_cwidth(sign)
+        column = wide if column + wide > width else column + wide
+    return column
 
 
 def cut(text: str, width: int) -> str:

@@ -40,8 +40,13 @@ class StatusBar:
         self._changed = 0.0
         self._tokens = 0
 
-    def follow(self, event: SampleStarted | Token, look: str = "") -> None:
-        """Take note of an event that has been shown; change the line, in *look*, if it is time."""
+    def follow(
+        self, event: SampleStarted | Token, look: str = "", *, can_draw: bool = True
+    ) -> None:
+        """Take note of an event that has been shown; change the line, in *look*, if it is time.
+
+        *can_draw* False: the cursor must stay where it is, so that the next event is waited for.
+        """
         now = time.monotonic()
         if isinstance(event, SampleStarted):
             self._began, self._tokens = now, 0
@@ -49,7 +54,7 @@ class StatusBar:
                 self._first = now
             return
         self._tokens += 1
-        if now - self._first < DELAY or now - self._changed < EVERY:
+        if not can_draw or now - self._first < DELAY or now - self._changed < EVERY:
             return
         self._changed = now
         text = self._words(event, now - self._began)
