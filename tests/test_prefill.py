@@ -125,6 +125,15 @@ def test_in_a_chat_it_stands_where_the_reply_will(at_once):
     assert closing(found.lines)[-3:] == ["de", "2", ">"]
 
 
+def test_behind_a_full_line_there_is_one_and_the_text_goes_on(at_once):
+    found = shell(columns=30)
+    found.session.model.prompt = 30
+    found.type(f"{'a' * 30}\r{CTRL_D}")
+    assert found.session.model.seen[1][-2:] == ["a" * 30, "reading the prompt 50%"]
+    place = found.lines.index("de")
+    assert found.lines[place - 1] == "a" * 30
+
+
 def test_a_quick_one_leaves_the_screen_alone():
     found = shell().type(f"abc\r{CTRL_D}")
     assert "reading" not in found.out.getvalue()
@@ -141,7 +150,7 @@ def test_ctrl_c_between_two_layers_keeps_the_prompt_and_takes_it_away(at_once):
 def test_a_narrow_window_gets_as_much_as_fits(at_once, columns):
     found = shell(columns=columns).type(f"abc\r{CTRL_D}")
     assert all(len(line) < columns for line in found.session.model.seen[1])
-    assert found.session.model.seen[1][-1].startswith("reading")
+    assert found.session.model.seen[1][-1] == "reading the prompt 50%"[: columns - 1]
 
 
 def test_a_pipe_never_gets_any(at_once, capsys):

@@ -180,13 +180,16 @@ class Screen:
             self._erase_progress()
             if self.bar is not None:
                 self.bar.restart()
-        elif self.moves and (self._fresh or self._progress):
-            self._progress = cut(harmless(bar(step)), self.width() - 1)
+            return
+        if self.bar is not None:
+            self._break_full_line()
+        text = harmless(bar(step, self.width()))
+        if self.moves and (self._fresh or self._progress):
+            self._progress = cut(text, self.width() - 1)
             self.out.write(START_OVER + styled(self._progress, self.looks.get("progress", "")))
             self.out.flush()
         elif self.bar is not None:  # a text stands on the line
-            self._break_full_line()
-            self.bar.tell(harmless(bar(step)), self.looks.get("toolbar", ""))
+            self.bar.tell(text, self.looks.get("toolbar", ""))
         elif not self.moves and self._progress != step.what:
             self._progress = step.what
             self.out.write(f"{harmless(step.what)} ...\n")
@@ -199,12 +202,13 @@ class Screen:
         self._progress = ""
 
 
-def bar(step: Progress) -> str:
-    """Return a step of long work in words, with a bar where its end is known."""
+def bar(step: Progress, width: int) -> str:
+    """Return a step of long work in words, with a bar where its end is known and there is room."""
     if not step.total:
         return f"{step.what} ..."
     done = min(step.done / step.total, 1.0)
-    return f"{step.what} {'#' * int(done * BAR):.<{BAR}} {done:.0%}"
+    text = f"{step.what} {'#' * int(done * BAR):.<{BAR}} {done:.0%}"
+    return text if get_cwidth(text) < width else f"{step.what} {done:.0%}"
 
 
 def column_after(text: str, column: int, width: int) -> int:
