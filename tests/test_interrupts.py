@@ -134,6 +134,35 @@ def test_a_hangup_with_enter_stops_the_work_too(interrupts):
     assert interrupts.status == 143
 
 
+def test_what_is_shown_is_whole_before_the_work_stops(interrupts):
+    shown = []
+    with interrupts.handled():
+        with pytest.raises(KeyboardInterrupt), interrupts.working():
+            show_while_pressed(interrupts, shown)
+        with interrupts.working(), interrupts.whole():
+            pass
+    assert shown == ["half", "whole"]
+
+
+def show_while_pressed(interrupts, shown):
+    with interrupts.whole():
+        shown.append("half")
+        send(signal.SIGINT)
+        shown.append("whole")
+    shown.append("never")
+
+
+def test_what_cannot_be_shown_does_not_hold_ctrl_c(interrupts, monkeypatch):
+    monkeypatch.setattr("gptrepl.interrupts.HOLD", 0.01)
+    with interrupts.handled(), pytest.raises(KeyboardInterrupt), interrupts.working():
+        stall(interrupts)
+
+
+def stall(interrupts):
+    with interrupts.whole():
+        linger(press=True)
+
+
 def test_a_line_that_is_read_is_stopped_until_it_is_entered(interrupts):
     with interrupts.handled():
         with pytest.raises(KeyboardInterrupt), interrupts.reading():

@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from inspect import GEN_CLOSED, getgeneratorstate
 
 from . import chain, plugins
 from .api import Event, Failure, GptreplError
@@ -217,14 +218,15 @@ def drive(events: Generator[Event], show: Callable[[Event], None]) -> None:
     An interrupt that arrives while one is shown is handed to the events, so that the work in
     hand can end itself; it is raised again when all is shown.
     """
-    send: Callable[[], Event] = lambda: next(events)  # noqa: E731
+    stop: KeyboardInterrupt | None = None
     while True:
         try:
-            event = send()
+            event = next(events) if stop is None else events.throw(stop)
+            stop = None
+            show(event)
         except StopIteration:
             return
-        send = lambda: next(events)  # noqa: E731
-        try:
-            show(event)
         except KeyboardInterrupt as interrupt:
-            send = lambda stop=interrupt: events.throw(stop)  # type: ignore[misc]  # noqa: E731
+            if getgeneratorstate(events) == GEN_CLOSED:
+                raise
+            stop = interrupt

@@ -42,6 +42,7 @@ class Interrupts:
         self._works = False
         self._begun = True
         self._held = False
+        self._shows = False
         self._last = 0.0
         self._handles = False
 
@@ -76,7 +77,7 @@ class Interrupts:
             if self._held:
                 self._wait(0)
             self.unspent = self._held
-            self._works, self._held, self._begun = False, False, True
+            self._works, self._held, self._begun, self._shows = False, False, True, False
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -99,6 +100,17 @@ class Interrupts:
             self._wait(0)
             raise KeyboardInterrupt
 
+    @contextlib.contextmanager
+    def whole(self) -> Iterator[None]:
+        """Let what happens within, a piece of text that is shown, be over before Ctrl-C counts."""
+        self._shows = True
+        try:
+            yield
+        finally:
+            self._shows = False
+        if self._held and self._begun:
+            self.begun()
+
     def press(self) -> None:
         """Do what Ctrl-C does."""
         now = time.monotonic()
@@ -119,7 +131,7 @@ class Interrupts:
 
     def _stop(self) -> None:
         """Stop the work in hand, or have it stopped once it has begun."""
-        if self._begun:
+        if self._begun and not self._shows:
             raise KeyboardInterrupt
         self._held = True
         if self._works:

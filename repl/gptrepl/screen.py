@@ -154,12 +154,14 @@ class Screen:
     def _put(self, text: str, *, seen: str | None = None) -> None:
         """Write *text*, of which *seen* is what can be seen; by default all of it."""
         seen = text if seen is None else seen
-        if seen:  # noted first, since Ctrl-C may come while it is written
-            self._fresh, self._is_broken = seen.endswith("\n"), False
-            self._column = column_after(seen, self._column, self.width())
+        if seen:  # until it is written, in case that this is cut short
+            self._fresh = False
         if text:
             self.out.write(text)
             self.out.flush()
+        if seen:
+            self._fresh, self._is_broken = seen.endswith("\n"), False
+            self._column = column_after(seen, self._column, self.width())
 
     @property
     def _hangs(self) -> bool:

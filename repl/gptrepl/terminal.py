@@ -60,7 +60,7 @@ class Shell:
         self.session.console = self
         if self.screen.bar is not None:
             self.screen.bar.joint = self.joint
-        self.session.show_now = self.screen.show if self.screen.moves else None
+        self.session.show_now = self.show_whole if self.screen.moves else None
         self.session.confirm = self.confirm
         if self.session.startup and not self.evaluate(""):
             return self.interrupts.status or 0
@@ -102,11 +102,16 @@ class Shell:
             text = self.screen.drawn(event)
             if text.count("\n") >= size()[1] and page(text, self):
                 return
-        self.screen.show(event)
+        self.show_whole(event)
         if isinstance(event, SampleStarted) or (
             isinstance(event, Progress) and event.done != event.total
         ):
             self.interrupts.begun()
+
+    def show_whole(self, event: Event) -> None:
+        """Show one event to its end, though Ctrl-C is pressed meanwhile."""
+        with self.interrupts.whole():
+            self.screen.show(event)
 
     def joint(self) -> str:
         """Return how much is done of the samples that are being drawn; nothing for a single one."""
