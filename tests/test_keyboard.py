@@ -42,6 +42,18 @@ def test_keys_are_unseen_and_unedited_while_the_shell_runs(ends):
     assert flags(slave) == {"ECHO", "ICANON", "ISIG"}
 
 
+def test_ctrl_c_drops_nothing_that_was_typed_or_written(ends):
+    master, slave = ends
+    with Keyboard(slave).hushed():
+        assert termios.tcgetattr(slave)[LOCAL] & termios.NOFLSH
+        os.write(master, b"typed")
+        os.write(slave, b"written")
+        os.write(master, b"\x03")  # nobody is there to be interrupted
+        assert os.read(slave, 9) == b"typed"
+        assert os.read(master, 9) == b"written"
+    assert not termios.tcgetattr(slave)[LOCAL] & termios.NOFLSH
+
+
 def test_a_shell_that_reads_lines_lets_the_terminal_edit_them(ends):
     with Keyboard(ends[1], by_line=True).hushed():
         assert flags(ends[1]) == {"ICANON", "ISIG"}

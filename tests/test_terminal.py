@@ -90,8 +90,7 @@ def test_ctrl_c_twice_is_ctrl_c():
 
 
 def test_ctrl_c_with_enter_stops_what_enter_starts_and_keeps_it_empty():
-    keys = f"abc\rdef{CTRL_C}{CTRL_C}:temp\r{CTRL_D}"  # as in a terminal, it takes `def` along
-    shell = Terminal(spelling("de")).type(keys)
+    shell = Terminal(spelling("de")).type(f"abc\r:te{CTRL_C}{CTRL_C}mp\r{CTRL_D}")
     assert closing(shell.lines) == [
         *("> abc", "abc", "interrupted, 0", "> :temp", "temperature 0.8 (default)", ">")
     ]

@@ -52,11 +52,14 @@ class Keyboard:
             self.hush()
 
     def hush(self) -> None:
-        """Stop the echo. Ctrl-C still interrupts and Ctrl-Z suspends, no other key does a thing."""
+        """Stop the echo. Ctrl-C still interrupts and Ctrl-Z suspends, no other key does a thing.
+
+        Neither drops what was typed before, nor what was written and is still on its way.
+        """
         if self._before is None:
             return
         attributes = [*self._before[:CONTROL], [*self._before[CONTROL]]]
-        attributes[LOCAL] = attributes[LOCAL] & ~termios.ECHO | termios.ISIG
+        attributes[LOCAL] = attributes[LOCAL] & ~termios.ECHO | termios.ISIG | termios.NOFLSH
         if not self.by_line:
             attributes[LOCAL] &= ~(termios.ICANON | termios.IEXTEN)
             attributes[INPUT] &= ~(termios.ICRNL | termios.IXON)

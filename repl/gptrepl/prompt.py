@@ -210,13 +210,13 @@ class Prompt:
 def stopped(keys: Input) -> bool:
     """Return whether Ctrl-C stands behind the line that was entered, before another one ends.
 
-    As where the terminal makes a signal of it, what was typed before it is dropped.
+    It is taken out there, as where the terminal makes a signal of it; other keys wait.
     """
     pending = [*get_typeahead(keys), *keys.read_keys()]
     behind = list(takewhile(lambda press: press.key not in ENTER, pending))
-    places = [place for place, press in enumerate(behind) if press.key == Keys.ControlC]
-    store_typeahead(keys, pending[places[-1] + 1 :] if places else pending)
-    return bool(places)
+    others = [press for press in behind if press.key != Keys.ControlC]
+    store_typeahead(keys, [*others, *pending[len(behind) :]])
+    return len(others) < len(behind)
 
 
 def continuation(_width: int, _line: int, wrapped: int) -> str:
