@@ -91,8 +91,14 @@ class TiktokenTokenizer:
         return self._encoding.n_vocab
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of *text*."""
-        return self._encoding.encode(text, allowed_special={"<|endoftext|>"})
+        """Return the ids of *text*; raise GptreplError where its pattern gives up.
+
+        It does so on a million spaces in a row.
+        """
+        try:
+            return self._encoding.encode(text, allowed_special={"<|endoftext|>"})
+        except ValueError as error:
+            raise GptreplError(f"the text cannot be split into words: {error}") from error
 
     def token_bytes(self, token: int) -> bytes:
         """Return the bytes of one id, possibly a part of a character."""

@@ -121,6 +121,11 @@ def test_gpt2_text_there_and_back() -> None:
     assert gpt2.vocab_size == 50257
 
 
+def test_a_text_that_gpt2_cannot_split_is_refused_in_one_line() -> None:
+    text = " " * 1_000_000 + "x"
+    assert "cannot be split into words" in refusal(TiktokenTokenizer().encode, text)
+
+
 def test_gpt2_takes_no_path() -> None:
     assert "takes no path" in refusal(TiktokenTokenizer, "x.bpe")
 

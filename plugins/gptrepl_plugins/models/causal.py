@@ -29,6 +29,8 @@ class CausalModel:
         self.network = network
         self.recommended: Mapping[str, Any] = {}
         """The settings that its makers recommend, by the names of settings and samplers."""
+        self.about = ""
+        """How far it was trained, in words."""
         self.quantize = "off"
         """The bits that its weights are held in."""
         self._device = device

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gptrepl.api import GptreplError, LoadError, LoadOptions, Model, Tokenizer
-from gptrepl_plugins.models import gguf, hub, vocabulary
+from gptrepl_plugins.models import gguf, hub, nanochat, vocabulary
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +31,7 @@ def accepts(source: str) -> bool:
     """Return whether *source* is a bundled model, or a path that no other loader knows better."""
     if source in _bundled():
         return True
-    if not source:
+    if not source or nanochat.accepts(source):
         return False
     path = Path(source).expanduser()
     try:
@@ -98,8 +98,6 @@ def _without_checkpoint(folder: Path) -> str:
     """Return what is to be said of a folder that has no ckpt.pt."""
     names = sorted(entry.name for entry in folder.iterdir())
     models = [name for name in names if name.endswith((".pt", ".pth"))]
-    if any(name.startswith("meta_") and name.endswith(".json") for name in names) and models:
-        return f"{folder} is a checkpoint of nanochat, another network, which is not read here"
     if models:
         return f"{folder} has no ckpt.pt; give the file itself, such as {folder / models[0]}"
     if any(name.endswith(".safetensors") for name in names):
@@ -118,6 +116,11 @@ def _parts(
     if not isinstance(content, dict):
         raise LoadError(f"{path} holds a {type(content).__name__}, not a checkpoint of nanoGPT")
     state, arguments, config = (content.get(key) for key in ("model", "model_args", "config"))
+    if any(".attn.c_q." in str(name) for name in content):
+        raise LoadError(
+            f"{path} is a checkpoint of nanochat, which is read with its meta beside it, as"
+            " model_000100.pt and meta_000100.json"
+        )
     if not isinstance(state, dict):
         if any(str(name).endswith("wte.weight") for name in content):
             raise LoadError(
@@ -160,7 +163,7 @@ def _configure(arguments: dict[str, Any], tensors: Mapping[str, Tensor], path: P
             f"{path} has '{foreign[0]}' among its model_args: it is another architecture than GPT"
         )
     if any(".c_q." in name for name in tensors):
-        raise LoadError(f"{path} is a checkpoint of nanochat, another network")
+        raise LoadError(f"{path} holds a network of nanochat in another form than nanochat's own")
     given = {key: value for key, value in arguments.items() if value is not None}
     if "n_head" not in given:
         raise LoadError(f"{path} does not say n_head in its model_args")

@@ -85,7 +85,7 @@ def build(config: GPTConfig, tensors: dict[str, Tensor], where: str, options: Lo
     if config.tied:
         del wanted[HEAD]
         tensors = {name: tensor for name, tensor in tensors.items() if name != HEAD}
-    _compare(wanted, tensors, where)
+    compare(wanted, tensors, where)
     own, mapped = {}, Mapped()
     for number, name in enumerate(wanted):
         options.progress(f"reading {where}", number, len(wanted))
@@ -126,7 +126,8 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
 
 
-def _compare(wanted: dict[str, tuple[int, ...]], given: dict[str, Tensor], where: str) -> None:
+def compare(wanted: dict[str, tuple[int, ...]], given: dict[str, Tensor], where: str) -> None:
+    """Raise LoadError for the first tensor that is missing, too many or of another shape."""
     missing = [name for name in wanted if name not in given]
     if missing:
         raise LoadError(f"{where} lacks the tensor {missing[0]}{_more(missing)}")

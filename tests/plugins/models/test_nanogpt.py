@@ -316,7 +316,7 @@ REFUSED: dict[str, tuple[Callable[[Checkpoint], Any], str]] = {
         lambda checkpoint: checkpoint["model"].update(
             {"transformer.h.0.attn.c_q.weight": torch.zeros(1)}
         ),
-        "nanochat",
+        "a network of nanochat in another form than nanochat's own",
     ),
 }
 
@@ -380,8 +380,7 @@ def test_folders_without_a_checkpoint_say_what_they_hold(out: Path) -> None:
     (out / "model.safetensors").rename(out / "model.gguf")
     assert "GGUF" in refusal("out")
     (out / "model_000100.pt").touch()
-    (out / "meta_000100.json").touch()
-    assert "nanochat" in refusal("out")
+    assert "give the file itself, such as out/model_000100.pt" in refusal("out")
     assert refusal("./nowhere") == "there is no file or folder './nowhere'"
 
 
