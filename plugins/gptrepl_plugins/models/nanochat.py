@@ -89,6 +89,12 @@ def files(source: str) -> Iterable[Path]:
 # --- which files --------------------------------------------------------------------------------
 
 
+def inside(folder: Path) -> Path | None:
+    """Return the first folder with a checkpoint among those of a training run, if it is one."""
+    found = [*folder.glob("*/model_*.pt"), *folder.glob("*_checkpoints/*/model_*.pt")]
+    return next((path.parent for path in sorted(found) if accepts(str(path.parent))), None)
+
+
 def _models(folder: Path) -> dict[int, Path]:
     """Return the model files of a folder by their steps, the last step last."""
     found = {path: _MODEL.fullmatch(path.name) for path in folder.iterdir()}
@@ -106,6 +112,8 @@ def _find(source: str, options: LoadOptions) -> Path:
     if not path.is_dir():
         if not path.exists():
             raise LoadError(f"there is no file or folder '{source}'")
+        if not _MODEL.fullmatch(path.name):
+            raise LoadError(f"{path} has not the name of nanochat's files: model_NNNNNN.pt")
         return path
     models = _models(path)
     whole = {step: model for step, model in models.items() if _meta(model).is_file()}

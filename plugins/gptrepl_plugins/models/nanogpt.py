@@ -104,6 +104,9 @@ def _without_checkpoint(folder: Path) -> str:
         return f"{folder} has safetensors without the config.json that says how to read them"
     if any(name.endswith(".gguf") for name in names):
         return f"{folder} has several GGUF files: give the one to load"
+    run = nanochat.inside(folder)
+    if run is not None:
+        return f"{folder} has no ckpt.pt; give the folder of a checkpoint in it, such as {run}"
     return f"{folder} has no ckpt.pt"
 
 

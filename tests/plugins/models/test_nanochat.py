@@ -291,6 +291,22 @@ def test_one_file_may_be_named(base: Path) -> None:
     assert list(nanochat.files(source)) == [Path(source)]
 
 
+@pytest.mark.parametrize("folder", ["base", "base/chatsft_checkpoints"])
+def test_of_a_training_run_one_checkpoint_has_to_be_given(base: Path, folder: str) -> None:
+    with pytest.raises(LoadError) as caught:
+        nanogpt.load(folder, LoadOptions())
+    assert str(caught.value) == (
+        f"{folder} has no ckpt.pt; give the folder of a checkpoint in it, such as {SOURCE}"
+    )
+
+
+def test_other_names_are_refused(base: Path) -> None:
+    Path("other.pt").touch()
+    for source, said in (("other.pt", "has not the name"), ("no.pt", "there is no file")):
+        with pytest.raises(LoadError, match=said):
+            nanochat.load(source, LoadOptions())
+
+
 def test_no_other_loader_takes_it_and_it_takes_nothing_else(base: Path) -> None:
     for source in (SOURCE, f"{SOURCE}/model_000200.pt"):
         assert find_loader(source, [])[0] == "nanochat"
