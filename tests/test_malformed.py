@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from fakes import Speller, session_of
@@ -295,7 +295,10 @@ def test_any_profile_saved_and_loaded_is_the_same_settings(base, own, configured
             ground, changed(Settings(), base, "typed"), profiles.Profile("ground", ground, {})
         )
         user = changed(Settings(), configured, "configuration")
-        under = user.under("ground", profiles.read(str(ground)).changes)
+        try:
+            under = user.under("ground", profiles.read(str(ground)).changes)
+        except GptreplError:  # two samplers that select, one of each, make no chain
+            assume(False)
         mine = changed(under, own, "typed")
         path = Path(place, "mine.yaml")
         like = profiles.Profile("mine", path, {}, extends=(str(ground),), description=description)
