@@ -29,6 +29,7 @@ ORDER = [
         "prefill",
         "generation",
         "writing",
+        "starts",
         "remarks",
         "session",
         "clipboard",

@@ -6,12 +6,10 @@ seed and its index, and nothing typed before can move it.
 
 from __future__ import annotations
 
-import dataclasses
-import secrets
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
-from . import chain, stops, streams, writing
+from . import chain, starts, writing
 from .api import Console, Event, GptreplError, Notice, Progress, Token
 from .document import Line
 from .generation import Generation, Recorder
@@ -20,7 +18,7 @@ from .prompts import start_of
 from .remarks import remarks
 from .samples import Sample, Start
 from .scripting import Scope
-from .settings import LAST_SEED, Settings
+from .settings import Settings
 
 if TYPE_CHECKING:
     from .api import Model, Tokenizer
@@ -178,21 +176,21 @@ class Session:
         loaded = self._ready()
         prompt = start_of(settings) if prompt is None else prompt
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        starts = self._starts(loaded, settings, prompts, n or settings.num_samples)
+        begun = starts.of(loaded, settings, prompts, n or settings.num_samples)
         if one_stream:
-            starts = in_one_stream(loaded, settings, starts)
-        yield from self._sample(loaded, settings, starts)
+            begun = starts.in_one_stream(loaded, settings, begun)
+        yield from self._sample(loaded, settings, begun)
 
-    def resume(self, starts: Sequence[Start], **changes: Any) -> Generator[Event]:
-        """Yield the events of one sample for each of *starts*, as `stream` does for prompts."""
+    def resume(self, begun: Sequence[Start], **changes: Any) -> Generator[Event]:
+        """Yield the events of one sample for each of *begun*, as `stream` does for prompts."""
         settings = self.settings.but("typed", **changes) if changes else self.settings
         yield from self.ready()
-        yield from self._sample(self._ready(), settings, starts)
+        yield from self._sample(self._ready(), settings, begun)
 
     def _sample(
-        self, loaded: Loaded, settings: Settings, starts: Sequence[Start]
+        self, loaded: Loaded, settings: Settings, begun: Sequence[Start]
     ) -> Generator[Event]:
-        samples = self._samples(loaded, settings, starts)
+        samples = starts.samples(loaded, settings, begun)
         for text in remarks(loaded, settings, samples):
             yield from self.remark(text)
         self.take_up(samples)
@@ -220,7 +218,7 @@ class Session:
         """Return where a sample of *prompt* begins; the model has to be in memory."""
         loaded = self.loaded
         assert loaded is not None
-        (start,) = self._starts(loaded, self.settings, [prompt], 1)
+        (start,) = starts.of(loaded, self.settings, [prompt], 1)
         return start
 
     def preview(self, start: Start, max_new_tokens: int) -> Iterator[str]:
@@ -228,31 +226,10 @@ class Session:
         loaded = self.loaded
         assert loaded is not None
         settings = self.settings.but("typed", max_new_tokens=max_new_tokens)
-        samples = self._samples(loaded, settings, [start])
+        samples = starts.samples(loaded, settings, [start])
         for event in writing.drawn(Generation(loaded, settings, samples)):
             if isinstance(event, Token):
                 yield event.text
-
-    def _starts(
-        self, loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int
-    ) -> list[Start]:
-        first = settings.seed
-        if not isinstance(first, int):
-            first = secrets.randbelow(2**32)
-        starts: list[Start] = []
-        for prompt in prompts:
-            ids = loaded.encode(prompt)
-            if not ids:
-                raise GptreplError("the prompt is empty: there is nothing to continue")
-            seeds = [(first + place) % (LAST_SEED + 1) for place in range(n)]
-            starts += [Start(prompt, ids, seed) for seed in seeds]
-        return starts
-
-    def _samples(self, loaded: Loaded, settings: Settings, starts: Sequence[Start]) -> list[Sample]:
-        ends = stops.ends_of(loaded.tokenizer) if settings.stop_at_end else ()
-        return [
-            Sample(index, start, loaded, settings.stop, ends) for index, start in enumerate(starts)
-        ]
 
     def remark(self, text: str) -> Iterator[Notice]:
         """Say *text*, once for each model."""
@@ -282,17 +259,6 @@ class Session:
         if prompt is None or isinstance(prompt, str):
             return texts if n else texts[0]
         return [texts[i : i + n] for i in range(0, len(texts), n)] if n else texts
-
-
-def in_one_stream(loaded: Loaded, settings: Settings, starts: Sequence[Start]) -> list[Start]:
-    """Return *starts* as samples of one stream, that of the first one's seed."""
-    if writing.writer_of(loaded) is not None:
-        raise GptreplError("a server draws by itself: it cannot follow one stream of draws")
-    places = streams.places(settings, len(starts))
-    return [
-        dataclasses.replace(start, seed=starts[0].seed, stream=place)
-        for start, place in zip(starts, places, strict=True)
-    ]
 
 
 def exhaust(events: Iterator[Event]) -> None:
