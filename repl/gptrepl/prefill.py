@@ -24,18 +24,20 @@ class Prefill:
         self._model: Any = model if hasattr(model, "progress") else None
         self._show = show
         self._began = 0.0
-        self._shown = False
+        self._tells = self._shown = False
 
     def begin(self) -> None:
         """Let the model tell, from now on."""
         if self._model is not None and self._show is not None:
             self._began = time.monotonic()
+            self._tells = True
             self._model.progress = self._tell
 
     def end(self) -> None:
         """Let it tell nothing more, and have what was shown taken away."""
-        if self._model is not None:
-            self._model.progress = None
+        if not self._tells:
+            return
+        self._tells, self._model.progress = False, None
         if self._shown and self._show is not None:
             self._shown = False
             self._show(Progress(WHAT, 1, 1))
