@@ -38,6 +38,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 """The activations known, by the names Hugging Face configurations give them."""
 
+PACKABLE = 1 << 30
+"""Up to so many bytes of weights are held twice for the sake of several rows."""
+ROWS = 4
+"""From so many rows on packed weights pay."""
 FEW = 16
 """Up to so many positions the activation takes less time than oneDNN adds to it."""
 SPECIAL = 2
@@ -57,6 +61,18 @@ class _Weights(NamedTuple):
     up: Linear
     down: Linear
     scale: float | None
+
+    def packed(self) -> _Weights:
+        """Return the same with large weights packed for several positions."""
+        of = kernels.Packed.of
+        return self._replace(qkv=of(self.qkv), out=of(self.out), up=of(self.up), down=of(self.down))
+
+
+class _Layers(NamedTuple):
+    """The blocks and the head, by the calls that run a pass."""
+
+    blocks: list[_Weights]
+    head: Linear
 
 
 class _Group(NamedTuple):
@@ -85,7 +101,8 @@ class Decoder:
         self._model, self._config = model, config
         self._activation = ACTIVATIONS[config.activation]
         self._compiled = model.compiled
-        self._is_packed = False
+        self._may_pack = False
+        self._several: _Layers | None = None
         self._eps = config.layer_norm_eps
         self._n_head = config.n_head
         self._width, self._shape = config.n_embd, (config.n_embd,)
@@ -105,11 +122,12 @@ class Decoder:
         if len(seen) == 1:
             row = seen[0]
             if self._cache.follows(row):
-                return self._head_of(self._step(row))
-            return self._head_of(self._last(seen))
+                return self._head_of(self._step(row), self._one)
+            return self._head_of(self._last(seen), self._one)
         numbers: dict[tuple[int, ...], int] = {}
         number = [numbers.setdefault(tuple(row), len(numbers)) for row in seen]
-        logits = self._head_of(self._last([list(row) for row in numbers]))
+        layers = self._for_several() if len(numbers) >= ROWS else self._one
+        logits = self._head_of(self._last([list(row) for row in numbers]), layers)
         return logits if len(numbers) == len(seen) else logits[number]
 
     def positions(self, row: Sequence[int], count: int) -> Tensor:
@@ -124,16 +142,25 @@ class Decoder:
         (group,) = self._groups(rows, [start])
         x = self._run(group, whole=True)
         self._cache.keep(rows)
-        return self._head_of(x[-count:])
+        return self._head_of(x[-count:], self._for_several())
 
     def pack(self) -> None:
-        """Hold the large weights packed too, so that `positions` takes little longer than one."""
-        self._refresh()
-        self._is_packed = True
-        for block in self._blocks:
-            for call in (block.qkv, block.out, block.up, block.down):
-                _pack(call)
-        _pack(self._head)
+        """Let weights of any size be held packed as well, for passes over several positions."""
+        self._may_pack, self._several = True, None
+
+    def _for_several(self) -> _Layers:
+        """Return what runs several positions: on packed copies of the large weights.
+
+        They are made when they are first wanted; those of a large model only after `pack`.
+        """
+        if self._several is None:
+            self._several = self._one
+            if self._may_pack or sum(weight.nbytes for weight in self._watched) <= PACKABLE:
+                self._several = _Layers(
+                    [block.packed() for block in self._one.blocks],
+                    kernels.Packed.of(self._one.head),
+                )
+        return self._several
 
     def _refresh(self) -> None:
         """Take the weights anew if they were written to; what was computed before is void then."""
@@ -142,13 +169,14 @@ class Decoder:
             return
         body = self._model.transformer
         self._wte, self._wpe = body.wte.weight, body.wpe.weight
-        self._blocks = [_take(block) for block in body.blocks]
-        self._ln_f, self._head = _affine(body.ln_f), kernels.linear(self._model.lm_head)
+        self._ln_f = _affine(body.ln_f)
+        self._one = _Layers(
+            [_take(block) for block in body.blocks], kernels.linear(self._model.lm_head)
+        )
+        self._several = None
         is_brisk = self._activation is F.gelu and self._wpe.device.type == "cpu"
         self._brisk = kernels.brisk_gelu if is_brisk else self._activation
         self._cache, self._version = Cache(self._wpe, self._config), version
-        if self._is_packed:
-            self.pack()
 
     def _last(self, rows: list[list[int]]) -> Tensor:
         """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
@@ -184,7 +212,7 @@ class Decoder:
     def through(self, x: Tensor, place: int, activation: Callable[[Tensor], Tensor]) -> Tensor:
         """Return what leaves the last block for what enters the first at *place*: (1, n_embd)."""
         width = self._width
-        for number, block in enumerate(self._blocks):
+        for number, block in enumerate(self._one.blocks):
             qkv = block.qkv(self._norm(x, block.ln_1))
             k, v = self._cache.add(number, place, qkv.narrow(1, width, 2 * width))
             q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
@@ -253,26 +281,28 @@ class Decoder:
         mask, causal = group.mask, group.causal
         activation = self._brisk if rows * new <= FEW else self._activation
         told = self._model.progress if rows * new > LONG else None
-        for number, block in enumerate(self._blocks):
+        is_several = whole or (new == 1 and rows >= ROWS)
+        blocks = self._for_several().blocks if is_several else self._one.blocks
+        for number, block in enumerate(blocks):
             qkv = block.qkv(self._norm(x, block.ln_1)).view(rows, new, -1)
             self._cache.write(number, group.at, qkv[:, :, width:])
             k, v = self._cache.read(number, group.slots, group.length)
             q = qkv.view(rows, new, 3 * self._n_head, -1)[:, :, : self._n_head].transpose(1, 2)
-            if number == len(self._blocks) - 1 and new > 1 and not whole:
+            if number == len(blocks) - 1 and new > 1 and not whole:
                 q, x = q[:, :, -1:], x.view(rows, new, width)[:, -1]
                 mask, causal = None, False  # the last id of a row sees all of it
             y = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=block.scale)
             x = block.out.onto(y.transpose(1, 2).reshape(-1, width), x)
             x = block.down.onto(activation(block.up(self._norm(x, block.ln_2))), x)
             if told is not None:
-                told(number + 1, len(self._blocks))
+                told(number + 1, len(blocks))
         return x
 
     def _norm(self, x: Tensor, affine: Affine) -> Tensor:
         return torch.layer_norm(x, self._shape, *affine, self._eps)
 
-    def _head_of(self, x: Tensor) -> Tensor:
-        return self._head(self._norm(x, self._ln_f)).float()
+    def _head_of(self, x: Tensor, layers: _Layers) -> Tensor:
+        return layers.head(self._norm(x, self._ln_f)).float()
 
 
 def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:
@@ -293,11 +323,6 @@ def _take(block: Block) -> _Weights:
         kernels.linear(block.mlp.c_proj),
         block.attn.scale,
     )
-
-
-def _pack(call: Linear) -> None:
-    if isinstance(call, kernels.OneDNN):
-        call.pack()
 
 
 def _affine(module: nn.Module) -> Affine:

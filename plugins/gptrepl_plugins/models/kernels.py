@@ -82,25 +82,30 @@ class Transposed(Plain):
 class OneDNN(Plain):
     """oneDNN's inner product on the weight as it lies in memory; for one position a gemv."""
 
-    packed: Tensor | None = None
-    """A copy of the weight in oneDNN's own order, by which several positions are quicker."""
-
     def __call__(self, x: Tensor) -> Tensor:
         """Return the layer's outputs, shape (positions, out)."""
-        weight = self.weight if self.packed is None or len(x) == 1 else self.packed
-        return product()(x, weight, self.bias, "none", [], "")
+        return product()(x, self.weight, self.bias, "none", [], "")
 
-    def pack(self) -> None:
-        """Hold a packed copy too, if this torch can make one."""
-        x = torch.linspace(-1, 1, 2 * self.weight.shape[1]).view(2, -1)
-        expected = self(x)
+
+class Packed(OneDNN):
+    """The same on a copy of the weight in oneDNN's own order: quicker for several positions."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None):
+        pack = torch.ops.mkldnn._reorder_linear_weight
+        super().__init__(pack(weight.contiguous(), SEVERAL), bias)
+
+    @classmethod
+    def of(cls, call: Linear) -> Linear:
+        """Return it for the weight of *call*, if that is a large one and this torch can pack it."""
+        if not isinstance(call, OneDNN):
+            return call
+        x = torch.linspace(-1, 1, 2 * call.weight.shape[1]).view(2, -1)
         try:
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(self.weight.contiguous(), SEVERAL)
-            fits = torch.allclose(self(x), expected, rtol=1e-3, atol=1e-3)
+            packed = cls(call.weight, call.bias)
+            fits = torch.allclose(packed(x), call(x), rtol=1e-3, atol=1e-3)
         except (AttributeError, RuntimeError, NotImplementedError):  # a torch without it
-            fits = False
-        if not fits:
-            self.packed = None
+            return call
+        return packed if fits else call
 
 
 class _Split(OneDNN):

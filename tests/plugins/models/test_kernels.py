@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gptrepl.api import LoadOptions
-from gptrepl_plugins.models import kernels, nanogpt
+from gptrepl_plugins.models import decoder, kernels, nanogpt
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
 KINDS = [
@@ -64,11 +64,11 @@ def test_a_packed_copy_gives_the_same(kind: type[kernels.OneDNN]) -> None:
     torch.manual_seed(0)
     weight, bias = torch.randn(48, 32), torch.randn(48)
     call = kind(weight.t().contiguous().t() if kind is kernels.SplitInputs else weight, bias)
-    call.pack()
-    assert call.packed is not None
+    packed = kernels.Packed.of(call)
+    assert type(packed) is kernels.Packed
     for positions in (1, 2, 8, 11):
         x = torch.randn(positions, 32)
-        torch.testing.assert_close(call(x), F.linear(x, weight, bias), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(packed(x), F.linear(x, weight, bias), rtol=1e-4, atol=1e-4)
 
 
 def test_a_torch_that_packs_nothing_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,23 +76,40 @@ def test_a_torch_that_packs_nothing_goes_on_without(monkeypatch: pytest.MonkeyPa
         raise NotImplementedError
 
     monkeypatch.setattr(torch.ops.mkldnn, "_reorder_linear_weight", missing)
-    call = kernels.OneDNN(torch.randn(48, 32), None)
-    call.pack()
-    assert call.packed is None
+    for call in (kernels.OneDNN(torch.randn(48, 32), None), kernels.Plain(torch.ones(2, 2), None)):
+        assert kernels.Packed.of(call) is call
 
 
-def test_a_model_that_is_drafted_holds_its_weights_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "is_drafted"), [(1 << 30, False), (0, False), (0, True)])
+def test_several_positions_run_on_packed_weights(
+    monkeypatch: pytest.MonkeyPatch, limit: int, is_drafted: bool
+) -> None:
     race_won_by(kernels.OneDNN, monkeypatch)
-    model = GPT(GPTConfig(16, 64, 2, 2, 32)).eval()
-    before = model.positions([1, 2, 3, 4], 3)
-    (_rough,) = model.rough()
-    calls = [model._ready()._head, *(block.up for block in model._ready()._blocks)]
-    assert all(isinstance(call, kernels.OneDNN) and call.packed is not None for call in calls)
-    torch.testing.assert_close(model.positions([1, 2, 3, 4], 3), before, rtol=1e-4, atol=1e-4)
+    torch.manual_seed(0)
+    model, plain = (GPT(GPTConfig(16, 64, 2, 2, 32)).eval() for _ in range(2))
+    plain.load_state_dict(model.state_dict())
+    monkeypatch.setattr(decoder, "PACKABLE", limit)
+    if is_drafted:
+        assert model.rough()
+    rows = [[k, 2, 3] for k in range(decoder.ROWS)]
+    for _ in range(3):
+        expected = torch.cat([plain.logits([row]) for row in rows])
+        torch.testing.assert_close(model.logits(rows), expected, rtol=1e-4, atol=1e-4)
+        for row in rows:
+            row.append(5)
+    calls = model._ready()._for_several()
+    is_packed = limit > 0 or is_drafted
+    for call in (calls.head, calls.blocks[0].up, calls.blocks[1].qkv):
+        assert isinstance(call, kernels.Packed) == is_packed
+    torch.testing.assert_close(
+        model.positions([1, 2, 3, 4], 2)[1:], plain.logits([[1, 2, 3, 4]]), rtol=1e-4, atol=1e-4
+    )
     with torch.no_grad():
-        model.lm_head.weight.mul_(2)
-    assert model.positions([1, 2, 3, 4], 3).abs().max() > before.abs().max()
-    assert model._ready()._head.packed is not None
+        for one in (model, plain):
+            one.lm_head.weight.mul_(2)
+    torch.testing.assert_close(
+        model.positions([1, 2, 3, 4], 2)[1:], plain.logits([[1, 2, 3, 4]]), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_a_torch_without_the_operator_runs_everything_plainly(
