@@ -93,7 +93,8 @@ def test_a_good_copy_is_believed_and_a_bad_one_is_not():
 def test_the_text_is_looked_up_behind_its_last_ids():
     assert lookup([1, 2, 3, 4, 9, 1, 2, 3], 3) == [4, 9, 1]
     assert lookup([1, 2, 3, 4, 9, 1, 2, 3], 1) == [4]
-    assert lookup([7, 7, 7, 7], 5) == [7]
+    assert lookup([7, 7, 7, 7], 5) == [7] * 5
+    assert lookup([5, 1, 2, 1, 2], 5) == [1, 2, 1, 2, 1]
     assert lookup([1, 2, 3, 4, 5], 4) == []
     assert lookup([1], 4) == []
 
@@ -101,11 +102,31 @@ def test_the_text_is_looked_up_behind_its_last_ids():
 def test_a_way_that_does_not_pay_rests_and_is_tried_again():
     way = Way(copied=True)
     for _ in range(3):
-        way.learn(2, 1.0)
+        way.learn(4, 1, 0.5, 1.0)
     assert way.pays(0.6)
     assert not way.pays(0.4)
     assert [way.pays(0.4) for _ in range(drafting.PAUSE)] == [False] * drafting.PAUSE
     assert way.pays(0.4)
+
+
+def test_as_many_are_guessed_as_give_the_most_tokens_a_second():
+    known = {"rounds": 9, "weight": 5.0, "guesses": 20.0, "kept": 9.0, "refused": 1.0}
+    cheap = Way(copied=False, guessing=0.2, seconds=5.2, **known)  # a guess 0.01 s, the rest 1 s
+    dear = Way(copied=False, guessing=20.0, seconds=25.0, **known)  # a guess 1 s as well
+    assert cheap.length == drafting.MOST
+    assert dear.length == 1
+    rate = [(1 - 0.9 ** (n + 1)) / 0.1 / (1 + 0.1 * n) for n in range(1, drafting.MOST + 1)]
+    middling = Way(copied=False, guessing=2.0, seconds=7.0, **known)
+    assert middling.length == rate.index(max(rate)) + 1
+    assert Way(copied=True).length == drafting.FIRST
+
+
+def test_what_was_learned_is_known_to_the_next_sample():
+    ways: list[Way] = []
+    list(draft(Plan(Several(error=0.0), 0, ways), row(0), 30))
+    rounds = ways[0].rounds
+    assert rounds >= drafting.TRIALS
+    assert Plan(Several(), 0, ways).each > 0
 
 
 def test_what_hinders_is_said():

@@ -30,26 +30,45 @@ FIRST, MOST = 4, 12
 LONGEST_MATCH, SHORTEST_MATCH = 4, 2
 REACH = 4096
 """How many ids back a match is looked for."""
+FADING = 0.9
+"""What a round counts for, against the one after it."""
 TRIALS, PAUSE = 3, 64
 """Rounds before a way of guessing is judged; tokens before one that did not pay is tried again."""
 
 
 @dataclass
 class Way:
-    """A way of guessing, and what it has cost lately."""
+    """A way of guessing, and what it has cost lately: a round counts for less with each new one."""
 
     copied: bool
     """Whether guesses are copied from the text; else a rough copy of the model makes them."""
     rounds: int = 0
+    weight: float = 0.0
+    """How many rounds count, the latest as one."""
     tokens: float = 0.0
+    guesses: float = 0.0
+    kept: float = 0.0
+    refused: float = 0.0
+    guessing: float = 0.0
+    """Seconds that the guesses took."""
     seconds: float = 0.0
+    """Seconds that it took in all."""
     rests: int = 0
 
-    def learn(self, tokens: int, seconds: float) -> None:
-        """Note a round; earlier ones count for less and less."""
+    def learn(self, guessed: int, kept: int, guessing: float, seconds: float) -> None:
+        """Note a round, in which so many of the guesses were kept."""
         self.rounds += 1
-        self.tokens = 0.8 * self.tokens + tokens
-        self.seconds = 0.8 * self.seconds + seconds
+        now = {
+            "weight": 1.0,
+            "tokens": kept + 1,
+            "guesses": guessed,
+            "kept": kept,
+            "refused": kept < guessed,
+            "guessing": guessing,
+            "seconds": seconds,
+        }
+        for name, value in now.items():
+            setattr(self, name, FADING * getattr(self, name) + value)
 
     def pays(self, each: float) -> bool:
         """Return whether it gives a token in less than *each* seconds, or has yet to show it."""
@@ -58,24 +77,45 @@ class Way:
             return False
         if self.rounds < TRIALS or self.seconds < each * self.tokens:
             return True
-        self.rounds, self.tokens, self.seconds, self.rests = 0, 0.0, 0.0, PAUSE
+        vars(self).update(vars(Way(self.copied, rests=PAUSE)))
         return False
+
+    @property
+    def length(self) -> int:
+        """How many guesses give the most tokens a second, as far as is known.
+
+        Where each of N guesses is kept with probability a, one after the other, a round gives
+        (1 - a ** (N + 1)) / (1 - a) tokens.
+        """
+        if self.rounds < TRIALS or not self.guesses:
+            return FIRST
+        share = min(self.kept / (self.kept + self.refused or 1), 0.99)
+        each = self.guessing / self.guesses
+        once = (self.seconds - self.guessing) / self.weight
+        return max(
+            range(1, MOST + 1),
+            key=lambda count: (1 - share ** (count + 1)) / (1 - share) / (once + each * count),
+        )
 
 
 class Plan:
-    """How one sample is drafted: *length* tokens at once, or as many as pay where it is 0."""
+    """How one sample is drafted: *length* tokens at once, or as many as pay where it is 0.
 
-    def __init__(self, model: Model, length: int = 0) -> None:
+    *ways* is what is known from samples before, and learns from this one.
+    """
+
+    def __init__(self, model: Model, length: int = 0, ways: list[Way] | None = None) -> None:
         self.model: Any = model
         self.fixed = length
-        self.length = length or FIRST
         self.guessed = 0
         """How many tokens were guessed so far."""
         self.kept = 0
         """How many of them the model would have drawn."""
         self._rough: Any = None
-        self._ways = [Way(copied=True), Way(copied=False)]
-        self._plain = Way(copied=False)
+        known = [] if ways is None else ways
+        if not known:
+            known += [Way(copied=False), Way(copied=True), Way(copied=False)]
+        self._plain, *self._ways = known
 
     @property
     def each(self) -> float:
@@ -84,24 +124,24 @@ class Plan:
 
     def guess(self, row: Row, room: int, draws: Draws, known: int | None) -> tuple[list[int], Way]:
         """Return at most *room* guesses of what follows *row*, and the way they were made."""
-        room = min(room, self.length)
         if room < 1 or (not self.fixed and not self.each):
             return [], self._plain
         for way in self._ways:
             if not self.fixed and not way.pays(self.each):
                 continue
-            found = lookup(row.ids, room) if way.copied else self._roughly(row, room, draws, known)
+            count = min(room, self.fixed or way.length)
+            found = (
+                lookup(row.ids, count) if way.copied else self._roughly(row, count, draws, known)
+            )
             if found:
                 return found, way
         return [], self._plain
 
-    def learn(self, way: Way, guessed: int, kept: int, seconds: float) -> None:
-        """Take note of a round, and of how many guesses the next one should make."""
-        way.learn(kept + 1, seconds)
+    def learn(self, way: Way, guessed: int, kept: int, guessing: float, seconds: float) -> None:
+        """Take note of a round."""
+        way.learn(guessed, kept, guessing, seconds)
         self.guessed += guessed
         self.kept += kept
-        if guessed and not self.fixed:
-            self.length = min(guessed + 2, MOST) if kept == guessed else max(kept + 1, 2)
 
     def _roughly(self, row: Row, room: int, draws: Draws, known: int | None) -> list[int]:
         if self._rough is None:
@@ -160,6 +200,7 @@ def draft(
             block = model.block_size or len(row.ids) + MOST
             room = min(left - 1, block - len(row.ids))
             guesses, way = plan.guess(row, room, draws, known)
+            guessing = time.perf_counter() - began
             logits = ask(model, row.ids, guesses)
             seconds, kept = time.perf_counter() - began, 0
             for place in range(len(guesses) + 1):
@@ -172,7 +213,7 @@ def draft(
                 yield found
                 if row.done or not is_guessed:
                     break
-            plan.learn(way, len(guesses), kept, seconds)
+            plan.learn(way, len(guesses), kept, guessing, seconds)
     finally:
         draws.return_rest()
 
@@ -199,7 +240,7 @@ def plan_of(loaded: Loaded, settings: Settings, rows: Sequence[Row]) -> Plan | N
         return None
     if hindrance(loaded.model, settings.active, loaded.device):
         return None
-    return Plan(loaded.model, 0 if wanted == "auto" else wanted)
+    return Plan(loaded.model, 0 if wanted == "auto" else wanted, loaded.ways)
 
 
 def ask(model: Any, ids: Sequence[int], guesses: Sequence[int]) -> torch.Tensor:
@@ -212,13 +253,17 @@ def ask(model: Any, ids: Sequence[int], guesses: Sequence[int]) -> torch.Tensor:
 
 
 def lookup(ids: Sequence[int], count: int) -> list[int]:
-    """Return what followed the last ids the last time they stood in the text, at most *count*."""
+    """Return *count* ids as they followed the last ids when those stood in the text before.
+
+    Where the text has come round to itself, it goes round on. Nothing if they stand there once.
+    """
     near = list(ids[-REACH:])
     for size in range(LONGEST_MATCH, SHORTEST_MATCH - 1, -1):
         tail = near[-size:]
         for end in range(len(near) - 1, size - 1, -1):
             if near[end - 1] == tail[-1] and near[end - size : end] == tail:
-                return near[end : end + count]
+                period = near[end:]
+                return [period[place % len(period)] for place in range(count)]
     return []
 
 

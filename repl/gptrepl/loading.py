@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from . import plugins
 from .api import (
@@ -48,6 +49,8 @@ class Loaded:
     notes: tuple[str, ...] = ()
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     """The hash of the weights, where the loader tells their files."""
+    ways: list[Any] = field(default_factory=list)
+    """What drafting has learned of it; no text depends on that."""
 
     @property
     def title(self) -> str:
