@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Index = slice | Tensor
 """Some slots, or some places in them."""
 
+_VIEWS = 4096  # a small model spends as long on making views as on its products: so many are kept
 _SMALLEST = 64  # places allocated at first; doubled until the block is reached
 
 
@@ -33,6 +34,18 @@ class _Layer(NamedTuple):
     values: Tensor
 
 
+class View(NamedTuple):
+    """The keys and values of one row in one layer, as far as some place.
+
+    *slot*, (1, 2 * n_embd), is where those of the last place go; *keys* and *values* are (1, head,
+    places, size).
+    """
+
+    slot: Tensor
+    keys: Tensor
+    values: Tensor
+
+
 class Cache:
     """Room for the keys and values of some rows, none of them longer than block_size."""
 
@@ -42,6 +55,7 @@ class Cache:
         self._like = like
         self._config = config
         self._layers = [self._layer(0, 0) for _ in range(config.n_layer)]
+        self._views: dict[int, list[View]] = {}
 
     def seat(self, rows: Sequence[list[int]], count: int = 1) -> list[int]:
         """Give row i the slot i; return how many ids of each row that slot already holds.
@@ -59,14 +73,25 @@ class Cache:
         held = self.rows[0] if len(self.rows) == 1 else None
         return held is not None and len(row) == len(held) + 1 and row[:-1] == held
 
-    def add(self, layer: int, place: int, kv: Tensor) -> tuple[Tensor, Tensor]:
-        """Store keys and values, (1, 2 * n_embd), of the only row at *place*.
+    def views(self, place: int) -> list[View]:
+        """Return where each layer holds *place* of the only row, and all of it as far as that."""
+        found = self._views.get(place)
+        if found is None:
+            found = self.new_views(place)
+            if self._config.block_size * len(found) <= _VIEWS:
+                self._views[place] = found
+        return found
 
-        Return all of its keys and values as far as that, each (1, head, place + 1, size).
-        """
-        held = self._layers[layer]
-        held.both.select(1, place).copy_(kv)
-        return held.keys.narrow(2, 0, place + 1), held.values.narrow(2, 0, place + 1)
+    def new_views(self, place: int) -> list[View]:
+        """Return the same, and remember nothing."""
+        return [
+            View(
+                layer.both.select(1, place),
+                layer.keys.narrow(2, 0, place + 1),
+                layer.values.narrow(2, 0, place + 1),
+            )
+            for layer in self._layers
+        ]
 
     def keep(self, rows: Sequence[list[int]]) -> None:
         """Note that every slot now holds its whole row."""
@@ -107,6 +132,7 @@ class Cache:
     def _move(self, slots: list[int], length: int) -> None:
         """Make slot i what slot slots[i] was, as far as *length* places."""
         self.rows = []  # nothing is held until every layer has moved
+        self._views.clear()
         index = torch.tensor(slots, device=self._like.device)
         for number, layer in enumerate(self._layers):
             moved = self._layer(len(slots), self._places(length))
@@ -118,6 +144,7 @@ class Cache:
         """Make room for rows of *length* ids."""
         if self._layers[-1].both.shape[1] >= length:
             return
+        self._views.clear()
         for number, layer in enumerate(self._layers):
             slots, places, _ = layer.both.shape
             if places < length:

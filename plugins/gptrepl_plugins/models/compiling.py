@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,10 +48,12 @@ def compile_step(model: GPT, options: LoadOptions) -> None:
     keep_what_is_compiled()
     eager = run(model)
     try:
-        torch._dynamo.reset()  # what belongs to a model before this one
-        model.compiled = torch.compile(Decoder.through)
-        run(model)
-        compiled = run(model)
+        with warnings.catch_warnings():  # they are torch's, about itself
+            warnings.simplefilter("ignore")
+            torch._dynamo.reset()  # what belongs to a model before this one
+            model.compiled = torch.compile(Decoder.to_compile)
+            run(model)
+            compiled = run(model)
     except Exception as error:  # there is no compiler, or torch cannot: eager is always there
         model.compiled = None
         options.note(f"compile is off: {reason(error)}")

@@ -15,7 +15,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from gptrepl.api import GptreplError
 from gptrepl_plugins.models import kernels
-from gptrepl_plugins.models.cache import Cache, Index
+from gptrepl_plugins.models.cache import Cache, Index, View
 from gptrepl_plugins.models.kernels import Linear
 from gptrepl_plugins.models.layers import LONG
 
@@ -202,23 +202,32 @@ class Decoder:
         place = len(row) - 1
         if self._compiled is None or place < SPECIAL:
             self._cache.grow(place + 1)
-            x = self.through(self._embed(row[-1], place), place, self._brisk)
+            x = self.through(self._embed(row[-1], place), self._cache.views(place), self._brisk)
         else:
             self._cache.grow(self._block_size)  # one size, so that it is compiled once
-            x = self._compiled(self, self._embed(row[-1], place), place, self._activation)
+            x = self._compiled(self, self._embed(row[-1], place), place)
         self._cache.keep([row])
         return x
 
-    def through(self, x: Tensor, place: int, activation: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return what leaves the last block for what enters the first at *place*: (1, n_embd)."""
-        width = self._width
-        for number, block in enumerate(self._one.blocks):
-            qkv = block.qkv(self._norm(x, block.ln_1))
-            k, v = self._cache.add(number, place, qkv.narrow(1, width, 2 * width))
+    def to_compile(self, x: Tensor, place: int) -> Tensor:
+        """Return what `through` returns, all that it looks at being made within."""
+        return self.through(x, self._cache.new_views(place), self._activation)
+
+    def through(
+        self, x: Tensor, views: Sequence[View], activation: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        """Return what leaves the last block for what enters the first, both (1, n_embd).
+
+        *views* are those of the cache at the last place of the row.
+        """
+        width, shape, eps, norm = self._width, self._shape, self._eps, torch.layer_norm
+        for block, (slot, keys, values) in zip(self._one.blocks, views, strict=True):
+            qkv = block.qkv(norm(x, shape, *block.ln_1, eps))
+            slot.copy_(qkv.narrow(1, width, 2 * width))
             q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
-            y = F.scaled_dot_product_attention(q, k, v, scale=block.scale)
+            y = F.scaled_dot_product_attention(q, keys, values, scale=block.scale)
             x = block.out.onto(y.view(1, width), x)
-            x = block.down.onto(activation(block.up(self._norm(x, block.ln_2))), x)
+            x = block.down.onto(activation(block.up(norm(x, shape, *block.ln_2, eps))), x)
         return x
 
     def _embed(self, token: int, place: int) -> Tensor:

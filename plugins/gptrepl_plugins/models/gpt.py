@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self
 
 import torch
@@ -203,7 +203,9 @@ class GPT(nn.Module):
 
     def _apart(self) -> AbstractContextManager[object]:
         """Return a context without gradients; torch compiles nothing that is in inference mode."""
-        return torch.inference_mode() if self._compiled is None else _plain_mode()
+        if self._compiled is not None:
+            return _plain_mode()
+        return nullcontext() if torch.is_inference_mode_enabled() else torch.inference_mode()
 
     def _ready(self) -> Decoder:
         if self.threads is not None:
