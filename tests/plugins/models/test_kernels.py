@@ -26,6 +26,7 @@ KINDS = [
 @pytest.fixture(autouse=True)
 def _no_race_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(kernels, "_taken", {})
+    monkeypatch.setattr(kernels, "_ENOUGH", 1 << 16)  # the weights here are small
     kernels._works.cache_clear()
     yield
     kernels._works.cache_clear()
