@@ -144,6 +144,15 @@ def test_a_session_says_once_that_it_cannot_draft():
     assert session.generate("x") == "xabca"
 
 
+def test_several_samples_are_not_drafted_and_that_is_said():
+    session = session_of(Several(), draft="4", max_new_tokens=4)
+    said = [event.text for event in session.stream("x", n=2) if isinstance(event, Notice)]
+    assert said.count(
+        "draft 4 has no effect: several samples are decoded together, which is quicker"
+    )
+    assert not session.loaded.model.asked
+
+
 @pytest.fixture(scope="module")
 def session(golden):
     return load(str(golden / "nanogpt_char/out/ckpt.pt"), log=False)

@@ -20,18 +20,20 @@ def remarks(loaded: Loaded, settings: Settings, samples: Sequence[Sample]) -> It
     yield from waiting(settings.samplers)
     yield from stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
     yield from writing.remarks(loaded, settings, samples[0])
-    yield from of_draft(loaded, settings)
+    yield from of_draft(loaded, settings, len(samples))
     yield from of_greedy(settings, samples)
     yield from of_sight(loaded, settings, samples)
 
 
-def of_draft(loaded: Loaded, settings: Settings) -> Iterator[str]:
-    """Yield why nothing is drafted, if that was asked for."""
+def of_draft(loaded: Loaded, settings: Settings, count: int) -> Iterator[str]:
+    """Yield why nothing is drafted of so many samples, if that was asked for."""
     if settings.draft == "off":
         return
     from .drafting import hindrance
 
     reason = hindrance(loaded.model, settings.active, loaded.device)
+    if not reason and count > 1:
+        reason = "several samples are decoded together, which is quicker"
     if reason:
         yield f"draft {settings.draft} has no effect: {reason}"
 
