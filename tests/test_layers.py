@@ -16,7 +16,7 @@ PLUGINS = ROOT / "plugins/gptrepl_plugins"
 # A module may import those of the lines above its own, and those before it in its line.
 ORDER = [
     ["__init__"],
-    ["events", "knobs", "api"],
+    ["errors", "events", "knobs", "api"],
     ["values", "contract", "plugins", "chain", "devices", "stops", "settings", "document"],
     ["arguments", "report", "scripting", "fingerprint"],
     ["profiles", "saving", "configuration", "draw", "rows", "together", "generate", "drafting"],

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NewType, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NewType, Protocol, TypeVar
 
+from .errors import ExpectationError as ExpectationError
+from .errors import GptreplError as GptreplError
+from .errors import LoadError as LoadError
 from .events import Ending as Ending
 from .events import Event as Event
 from .events import Failure as Failure
@@ -26,27 +29,6 @@ if TYPE_CHECKING:
 
 Stage = Literal["penalty", "temperature", "truncation", "selection"]
 """Where a sampler stands in the default chain: the stages run in this order."""
-
-
-class GptreplError(Exception):
-    """An error the user can fix: one line that names the thing, the value and the way out."""
-
-    status: ClassVar[int] = 1
-    """The exit status of a script that it ends."""
-    where: str = ""
-    """The `FILE:LINE` of the script or profile in which it happened, if there is one."""
-
-
-class LoadError(GptreplError):
-    """No model could be made of a source; whatever was in memory before is still there."""
-
-    status = 3
-
-
-class ExpectationError(GptreplError):
-    """What a script expected did not come true."""
-
-    status = 4
 
 
 Text = NewType("Text", str)
