@@ -20,7 +20,7 @@ os.environ["TIKTOKEN_CACHE_DIR"] = str(GOLDEN / "tiktoken_cache")
 # No test reads or writes what belongs to the user, and neither does a process that it starts.
 USER = Path(tempfile.mkdtemp(prefix="gptrepl-tests-"))
 atexit.register(shutil.rmtree, USER, ignore_errors=True)
-for kind in ("CONFIG", "DATA", "STATE"):
+for kind in ("CACHE", "CONFIG", "DATA", "STATE"):
     os.environ[f"XDG_{kind}_HOME"] = str(USER / kind.lower())
 for name in [name for name in os.environ if name.startswith("GPTREPL_")]:
     del os.environ[name]

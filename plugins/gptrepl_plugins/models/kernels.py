@@ -1,4 +1,4 @@
-"""A linear layer as the call that is fastest on this machine, found by a short race.
+"""A linear layer as the call that is fastest on this machine, found by a race, once.
 
 Some calls read a weight that lies as (in, out) in memory: a loader asks `lies_by_input` first.
 No call keeps a second copy of a large weight. All give the numbers of `F.linear` up to rounding,
@@ -17,13 +17,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
+from gptrepl_plugins.models import raced
+
 SMALL = 1 << 18
 """A weight of fewer elements costs its overhead, a larger one the reading of it."""
 PARTS = 8
 """So many products share the work of one position; more threads than that gain nothing."""
 SEVERAL = 8
 """So many positions a weight is packed for, where several come at once."""
-_ROUNDS = 3
+_ROUNDS = 5
 _ENOUGH = 1 << 26
 """So many bytes of weights do not stay in the caches."""
 
@@ -193,7 +195,7 @@ def fastest(shape: Sequence[int], *, by_input: bool | None = None) -> type[Plain
     """
     key = (shape[0], shape[1])
     if key not in _taken:
-        _taken[key] = _race(*key)
+        _taken[key] = _known(*key)
     taken = _taken[key]
     fit = [lane for lane in taken if by_input is None or lane.by_input == by_input]
     return min(fit, key=taken.__getitem__).kind
@@ -204,6 +206,11 @@ class _Lane(NamedTuple):
 
     kind: type[Plain]
     by_input: bool
+
+    @property
+    def name(self) -> str:
+        """What it is called where its times are kept."""
+        return f"{self.kind.__name__}, by {'input' if self.by_input else 'output'}"
 
 
 _LANES = (
@@ -216,19 +223,29 @@ _LANES = (
 _taken: dict[tuple[int, int], dict[_Lane, float]] = {}
 
 
-def _race(outputs: int, inputs: int) -> dict[_Lane, float]:
+def _known(outputs: int, inputs: int) -> dict[_Lane, float]:
+    """Return the seconds that each call takes, as an earlier race or a new one has found."""
+    lanes = [lane for lane in _LANES if lane.kind.fits(outputs, inputs) and _works(lane)]
+    race = f"{outputs} x {inputs}"
+    times = raced.find(race)
+    if times.keys() != {lane.name for lane in lanes}:
+        times = {lane.name: seconds for lane, seconds in _race(lanes, outputs, inputs).items()}
+        raced.keep(race, times)
+    return {lane: times[lane.name] for lane in lanes}
+
+
+def _race(lanes: Sequence[_Lane], outputs: int, inputs: int) -> dict[_Lane, float]:
     """Return the seconds that each call takes for one position, on weights beyond the caches."""
     rows = max(min(outputs, _ENOUGH // (8 * inputs)) // PARTS, 1) * PARTS
     count = max(_ENOUGH // (4 * rows * inputs), 2)
     memory = torch.ones(count * rows * inputs)
     x = torch.ones(1, inputs)
     calls = {}
-    for lane in _LANES:
-        if lane.kind.fits(outputs, inputs) and _works(lane):
-            shape = (count, inputs, rows) if lane.by_input else (count, rows, inputs)
-            weights = memory.view(shape)
-            weights = weights.transpose(1, 2) if lane.by_input else weights
-            calls[lane] = [lane.kind(weight, None) for weight in weights]
+    for lane in lanes:
+        shape = (count, inputs, rows) if lane.by_input else (count, rows, inputs)
+        weights = memory.view(shape)
+        weights = weights.transpose(1, 2) if lane.by_input else weights
+        calls[lane] = [lane.kind(weight, None) for weight in weights]
     taken = dict.fromkeys(calls, math.inf)
     for _ in range(_ROUNDS):
         for lane, own in calls.items():

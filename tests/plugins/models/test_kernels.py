@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gptrepl.api import LoadOptions
-from gptrepl_plugins.models import decoder, kernels, nanogpt
+from gptrepl_plugins.models import decoder, kernels, nanogpt, raced
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
 KINDS = [
@@ -24,7 +24,8 @@ KINDS = [
 
 
 @pytest.fixture(autouse=True)
-def _no_race_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_race_is_remembered(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setattr(raced, "path", lambda: tmp_path / "cache" / "races.json")
     monkeypatch.setattr(kernels, "_taken", {})
     monkeypatch.setattr(kernels, "_ENOUGH", 1 << 16)  # the weights here are small
     kernels._works.cache_clear()
@@ -34,10 +35,9 @@ def _no_race_is_remembered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def race_won_by(kind: type[kernels.Plain], monkeypatch: pytest.MonkeyPatch) -> None:
     """Let *kind* win every race that it can run, and have every weight be large."""
-    race = kernels._race
 
-    def decided(outputs: int, inputs: int) -> dict[kernels._Lane, float]:
-        return {lane: float(lane.kind is not kind) for lane in race(outputs, inputs)}
+    def decided(lanes: Sequence[kernels._Lane], *_shape: int) -> dict[kernels._Lane, float]:
+        return {lane: float(lane.kind is not kind) for lane in lanes}
 
     monkeypatch.setattr(kernels, "_race", decided)
     monkeypatch.setattr(kernels, "SMALL", 0)
@@ -128,15 +128,46 @@ def test_a_wrong_operator_is_never_chosen(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(
         kernels, "product", lambda: lambda x, weight, *rest: F.linear(x, weight) + 1
     )
-    assert {lane.kind for lane in kernels._race(64, 64)} == {kernels.Plain}
+    assert {lane.kind for lane in kernels._known(64, 64)} == {kernels.Plain}
 
 
 def test_only_calls_that_fit_the_shape_and_the_memory_are_chosen() -> None:
-    kinds = {lane.kind for lane in kernels._race(64, 64)}
+    kinds = {lane.kind for lane in kernels._known(64, 64)}
     assert kinds == {kernels.Plain, kernels.OneDNN, kernels.SplitOutputs, kernels.SplitInputs}
-    assert {lane.kind for lane in kernels._race(65, 63)} == {kernels.Plain, kernels.OneDNN}
+    assert {lane.kind for lane in kernels._known(65, 63)} == {kernels.Plain, kernels.OneDNN}
     assert kernels.fastest((64, 64), by_input=True) in (kernels.Plain, kernels.SplitInputs)
     assert kernels.fastest((64, 64), by_input=False) is not kernels.SplitInputs
+
+
+def test_a_race_is_run_once_on_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = kernels._known(64, 64)
+    monkeypatch.setattr(kernels, "_race", lambda *_given: pytest.fail("it was run again"))
+    assert kernels._known(64, 64) == first
+    monkeypatch.setattr(raced, "machine", lambda: "another machine")
+    with pytest.raises(pytest.fail.Exception):
+        kernels._known(64, 64)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"here": 3}', '{"here": {"64 x 64": {"Plain, by output": "x"}}}']
+)
+def test_a_damaged_file_of_races_means_another_race(
+    monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    monkeypatch.setattr(raced, "machine", lambda: "here")
+    raced.path().parent.mkdir()
+    raced.path().write_text(content)
+    found = kernels._known(64, 64)
+    assert raced.find("64 x 64") == {lane.name: seconds for lane, seconds in found.items()}
+
+
+def test_a_folder_that_cannot_be_written_only_costs_the_race(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(raced, "path", lambda: tmp_path / "file" / "races.json")
+    assert kernels._known(64, 64)
+    assert raced.find("64 x 64") == {}
 
 
 @pytest.mark.parametrize("kind", KINDS)
