@@ -144,12 +144,11 @@ def test_a_session_says_once_that_it_cannot_draft():
     assert session.generate("x") == "xabca"
 
 
-def test_several_samples_are_not_drafted_and_that_is_said():
+@pytest.mark.parametrize("count", [2, 33])
+def test_several_samples_are_not_drafted_and_that_is_said(count):
     session = session_of(Several(), draft="4", max_new_tokens=4)
-    said = [event.text for event in session.stream("x", n=2) if isinstance(event, Notice)]
-    assert said.count(
-        "draft 4 has no effect: several samples are decoded together, which is quicker"
-    )
+    said = [event.text for event in session.stream("x", n=count) if isinstance(event, Notice)]
+    assert said == ["draft 4 has no effect: several samples are decoded together, which is quicker"]
     assert not session.loaded.model.asked
 
 

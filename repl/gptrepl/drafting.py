@@ -233,12 +233,10 @@ def picks(
     return draft(plan, rows[0], max_new_tokens, known, measure=measure)
 
 
-def plan_of(loaded: Loaded, settings: Settings, rows: Sequence[Row]) -> Plan | None:
-    """Return how the only one of *rows* is drafted; None where nothing is."""
+def plan_of(loaded: Loaded, settings: Settings, count: int) -> Plan | None:
+    """Return how the only one of *count* samples is drafted; None where nothing is."""
     wanted = settings.draft
-    if wanted == "off" or len(rows) > 1:
-        return None
-    if hindrance(loaded.model, settings.active, loaded.device):
+    if wanted == "off" or hindrance(loaded.model, settings.active, loaded.device, count):
         return None
     return Plan(loaded.model, 0 if wanted == "auto" else wanted, loaded.ways)
 
@@ -267,8 +265,8 @@ def lookup(ids: Sequence[int], count: int) -> list[int]:
     return []
 
 
-def hindrance(model: Model, chain: Chain, device: str) -> str:
-    """Return why nothing can be drafted; nothing if it can."""
+def hindrance(model: Model, chain: Chain, device: str, count: int = 1) -> str:
+    """Return why nothing of *count* samples can be drafted; nothing if it can."""
     if not hasattr(model, "positions"):
         return "this model gives the logits of one position at a time"
     for name, sampler in chain:
@@ -276,4 +274,6 @@ def hindrance(model: Model, chain: Chain, device: str) -> str:
             return f"{name} keeps state or draws, and cannot look ahead"
     if device != "cpu" or not noise_is_known():
         return "the noise of the draw is known on the cpu alone"
+    if count > 1:
+        return "several samples are decoded together, which is quicker"
     return ""

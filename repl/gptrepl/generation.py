@@ -171,7 +171,7 @@ def draw(
         while unstarted:
             yield from in_order.put(unstarted.popleft().start())
         prefill.begin()
-        plan = plan_of(loaded, settings, rows)
+        plan = plan_of(loaded, settings, len(generation.samples))
         length, known = settings.max_new_tokens, loaded.tokenizer.vocab_size
         for pick in picks(loaded.model, rows, length, known, plan, measure=generation.measure):
             prefill.end()

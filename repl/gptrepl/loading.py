@@ -170,13 +170,18 @@ def open_source(
         if not plugins.is_own(plugins.installed("models")[name]):
             reason = str(plugins.blame("models", name, plugins.reason(error)))
         raise LoadError(f"cannot load {source!r}: {reason}") from error
-    if getattr(model, "quantize", "off") != settings.quantize:
-        notes.append(f"quantize {settings.quantize} has no effect on the models of {name}")
-    if settings.compile and not hasattr(model, "compiled"):
-        notes.append(f"compile has no effect on the models of {name}")
+    notes += without_effect(settings, model, name)
     check_vocabulary(model, tokenizer, notes)
     print_ = Fingerprint(files or identify(weight_files(loader, source)))  # now it is downloaded
     return Loaded(source, loader, model, tokenizer, device, dtype, tuple(notes), print_)
+
+
+def without_effect(settings: Settings, model: Model, name: str) -> Iterator[str]:
+    """Yield a line for each way to hold a model that the loader called *name* does not know."""
+    if getattr(model, "quantize", "off") != settings.quantize:
+        yield f"quantize {settings.quantize} has no effect on the models of {name}"
+    if settings.compile and not hasattr(model, "compiled"):
+        yield f"compile has no effect on the models of {name}"
 
 
 def weight_files(loader: Loader, source: str) -> list[Path]:

@@ -31,9 +31,7 @@ def of_draft(loaded: Loaded, settings: Settings, count: int) -> Iterator[str]:
         return
     from .drafting import hindrance
 
-    reason = hindrance(loaded.model, settings.active, loaded.device)
-    if not reason and count > 1:
-        reason = "several samples are decoded together, which is quicker"
+    reason = hindrance(loaded.model, settings.active, loaded.device, count)
     if reason:
         yield f"draft {settings.draft} has no effect: {reason}"
 

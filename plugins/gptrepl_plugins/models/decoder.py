@@ -14,8 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from gptrepl.api import GptreplError
-from gptrepl_plugins.models import kernels
-from gptrepl_plugins.models.cache import Cache, Index, View
+from gptrepl_plugins.models import groups, kernels
+from gptrepl_plugins.models.cache import Cache, View
+from gptrepl_plugins.models.groups import Group
 from gptrepl_plugins.models.kernels import Linear
 from gptrepl_plugins.models.layers import LONG
 
@@ -75,23 +76,6 @@ class _Layers(NamedTuple):
     head: Linear
 
 
-class _Group(NamedTuple):
-    """Rows that go through the blocks together; all of them lack equally many ids.
-
-    *ids* is (rows, new). *slots* are where the rows lie in the cache, *at* the index of the new
-    places there, *places* the same as positions; *length* is that of the longest row. *mask* says
-    which places each new id sees; None: all, or all before it when *causal*.
-    """
-
-    ids: Tensor
-    slots: Index
-    at: tuple[Index, Index]
-    places: Index
-    length: int
-    mask: Tensor | None
-    causal: bool
-
-
 class Decoder:
     """The logits after some rows, computed from references to the weights of a GPT."""
 
@@ -139,7 +123,7 @@ class Decoder:
         rows = [list(row)]
         (start,) = self._cache.seat(rows, count)
         _check((rows[0][start:],), self._config.vocab_size)
-        (group,) = self._groups(rows, [start])
+        (group,) = groups.of(rows, [start], self._wpe.device)
         x = self._run(group, whole=True)
         self._cache.keep(rows)
         return self._head_of(x[-count:], self._for_several())
@@ -183,12 +167,12 @@ class Decoder:
         known = self._cache.seat(rows)
         new = (row[start:] for row, start in zip(rows, known, strict=True))
         _check(new, self._config.vocab_size)
-        groups = self._groups(rows, known)
-        if len(groups) == 1:  # no copy
-            x = self._run(groups[0])
+        found = groups.of(rows, known, self._wpe.device)
+        if len(found) == 1:  # no copy
+            x = self._run(found[0])
         else:
             x = self._wpe.new_empty(len(rows), *self._shape)
-            for group in groups:
+            for group in found:
                 x[group.slots] = self._run(group)
         self._cache.keep(rows)
         return x
@@ -237,49 +221,7 @@ class Decoder:
         """Return how often the weights were written to; what was computed before is void then."""
         return sum([weight._version for weight in self._watched])
 
-    def _groups(self, rows: list[list[int]], known: list[int]) -> list[_Group]:
-        """Put together the rows of one new id each, and those that lack the same places."""
-        alike: dict[tuple[int, int], list[int]] = {}
-        for slot, (row, start) in enumerate(zip(rows, known, strict=True)):
-            new = len(row) - start
-            alike.setdefault((start if new > 1 else -1, new), []).append(slot)
-        groups = []
-        for (_, new), slots in alike.items():
-            starts = [known[slot] for slot in slots]
-            ids = self._tensor([rows[slot][known[slot] :] for slot in slots])
-            if min(starts) == max(starts):
-                groups.append(self._even(ids, self._index(slots), starts[0], new))
-            else:
-                groups.append(self._ragged(ids, slots, starts))
-        return groups
-
-    def _even(self, ids: Tensor, slots: Index, start: int, new: int) -> _Group:
-        """Return the group of rows whose new ids all begin at place *start*."""
-        places, length = slice(start, start + new), start + new
-        mask = None
-        if start and new > 1:
-            seen = torch.arange(length, device=ids.device)
-            mask = seen <= seen[places, None]
-        return _Group(ids, slots, (slots, places), places, length, mask, not start and new > 1)
-
-    def _ragged(self, ids: Tensor, slots: list[int], starts: list[int]) -> _Group:
-        """Return the group of rows of different lengths, each with one new id."""
-        length = max(starts) + 1
-        places = self._tensor(starts)[:, None]
-        mask = (torch.arange(length, device=ids.device) <= places)[:, None, None, :]
-        at = (self._tensor(slots)[:, None], places)
-        return _Group(ids, self._index(slots), at, places, length, mask, causal=False)
-
-    def _index(self, slots: list[int]) -> Index:
-        """Return *slots* as a slice, which copies nothing, if they stand side by side."""
-        if slots[-1] - slots[0] == len(slots) - 1:
-            return slice(slots[0], slots[-1] + 1)
-        return self._tensor(slots)
-
-    def _tensor(self, values: list[int] | list[list[int]]) -> Tensor:
-        return torch.tensor(values, device=self._wpe.device)
-
-    def _run(self, group: _Group, *, whole: bool = False) -> Tensor:
+    def _run(self, group: Group, *, whole: bool = False) -> Tensor:
         """Return what leaves the last block at the last position of each row: (rows, n_embd).
 
         With *whole* at every new position instead: (rows * new, n_embd).

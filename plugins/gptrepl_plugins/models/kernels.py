@@ -1,8 +1,8 @@
 """A linear layer as the call that is fastest on this machine, found by a race, once.
 
 Some calls read a weight that lies as (in, out) in memory: a loader asks `lies_by_input` first.
-No call keeps a second copy of a large weight. All give the numbers of `F.linear` up to rounding,
-and one that does not is left out, so a torch without it runs everything by `F.linear`.
+Only `Packed` keeps a second copy of a large weight. All give the numbers of `F.linear` up to
+rounding, and one that does not is left out: a torch without it runs everything by `F.linear`.
 """
 
 from __future__ import annotations
@@ -191,14 +191,14 @@ def lies_by_input(shape: Sequence[int]) -> bool:
 def fastest(shape: Sequence[int], *, by_input: bool | None = None) -> type[Plain]:
     """Return the call that is the fastest on weights of a shape, (out, in).
 
-    *by_input*: of those on a weight that lies so; None: of all of them.
+    *by_input*: of those on a weight that lies so; None: of all of them. Where none fits: `Plain`.
     """
     key = (shape[0], shape[1])
     if key not in _taken:
         _taken[key] = _known(*key)
     taken = _taken[key]
     fit = [lane for lane in taken if by_input is None or lane.by_input == by_input]
-    return min(fit, key=taken.__getitem__).kind
+    return min(fit, key=taken.__getitem__).kind if fit else Plain
 
 
 class _Lane(NamedTuple):
@@ -217,7 +217,6 @@ _LANES = (
     _Lane(Plain, False),
     _Lane(OneDNN, False),
     _Lane(SplitOutputs, False),
-    _Lane(Plain, True),
     _Lane(SplitInputs, True),
 )
 _taken: dict[tuple[int, int], dict[_Lane, float]] = {}
