@@ -9,6 +9,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, get_type_hints
 
 from . import plugins
@@ -35,6 +36,12 @@ STAGES: tuple[Stage, ...] = ("penalty", "temperature", "truncation", "selection"
 def sampler_class(name: str) -> Any:
     """Return the class of a sampler plugin; raise GptreplError if it does not load."""
     return plugins.load("samplers", name)
+
+
+@cache
+def hints_of(found: Any) -> dict[str, Any]:
+    """Return the types that the fields of a sampler's class are annotated with."""
+    return get_type_hints(found)
 
 
 def loading() -> list[str]:
@@ -140,7 +147,7 @@ def build(name: str, value: Any, current: Sampler | None = None) -> Sampler:
         given = dict(zip(known, value, strict=False))
     else:
         given = {next(iter(known)): value}
-    hints = get_type_hints(found)
+    hints = hints_of(found)
     fields = {key: check_field(name, known[key], hints[key], item) for key, item in given.items()}
     base = {key: getattr(current, key) for key in known} if current is not None else {}
     with plugins.guarded("samplers", name):
@@ -243,7 +250,7 @@ def assign(name: str, fields: Sequence[str], text: str) -> dict[str, str]:
 def help_of(name: str) -> str:
     """Return the docstring of a sampler and a line for each of its fields."""
     found = sampler_class(name)
-    hints = get_type_hints(found)
+    hints = hints_of(found)
     lines = [inspect.getdoc(found) or f"The sampler {name}.", ""]
     for place, field in enumerate(dataclasses.fields(found)):
         limits = field.metadata.get("knob", Knob())
@@ -255,7 +262,7 @@ def help_of(name: str) -> str:
 
 def usage_of(name: str) -> str:
     """Return the fields of a sampler as a usage line shows them: `X threshold=X`."""
-    hints = get_type_hints(sampler_class(name))
+    hints = hints_of(sampler_class(name))
     first, *rest = (metavar(hints[field], limits) for field, limits in knobs(name).items())
     named = zip(list(knobs(name))[1:], rest, strict=True)
     return " ".join([first, *(f"{field}={value}" for field, value in named)])
@@ -268,7 +275,7 @@ def written_value(field: dataclasses.Field[Any]) -> str:
 
 def offers(name: str, *, is_first: bool) -> dict[str, str]:
     """Return the words that a value of the sampler can begin with, with their helps."""
-    hints = get_type_hints(sampler_class(name))
+    hints = hints_of(sampler_class(name))
     first, *rest = knobs(name).items()
     words = {"off": "no effect"} if is_first else {}
     words |= dict.fromkeys(choices(hints[first[0]]) if is_first else [], first[1].help)

@@ -18,7 +18,6 @@ from .draw import Noise, draw
 from .rows import Pick, Row, broken, measures
 
 
-@torch.inference_mode()
 def generate(
     model: Model,
     rows: Sequence[Row],
@@ -38,16 +37,25 @@ def generate(
         alive = [index for index, row in enumerate(rows) if not row.done]
         if not alive:
             return
-        logits = model.logits([rows[index].ids for index in alive])
-        if logits.shape != (len(alive), model.vocab_size) or logits.dtype != torch.float32:
-            due = f"float32 of shape ({len(alive)}, {model.vocab_size})"
-            raise GptreplError(f"the model gave {described(logits)} where {due} was due")
-        found = together.picks(logits, rows, alive, known, measure=measure) if share else None
+        with torch.inference_mode():  # never while whoever takes the picks is at work
+            logits = logits_of(model, [rows[index].ids for index in alive])
+            found = together.picks(logits, rows, alive, known, measure=measure) if share else None
         if found is not None:
             yield from found
             continue
-        for own, index in zip(logits, alive, strict=True):
-            yield pick(index, own, rows[index], known, measure=measure)
+        for place, index in enumerate(alive):
+            with torch.inference_mode():
+                one = pick(index, logits[place], rows[index], known, measure=measure)
+            yield one
+
+
+def logits_of(model: Model, rows: Sequence[Sequence[int]]) -> Tensor:
+    """Return the logits of *model* after *rows*, (rows, vocab_size); refuse what is none."""
+    logits = model.logits(rows)
+    if logits.shape != (len(rows), model.vocab_size) or logits.dtype != torch.float32:
+        due = f"float32 of shape ({len(rows)}, {model.vocab_size})"
+        raise GptreplError(f"the model gave {described(logits)} where {due} was due")
+    return logits
 
 
 def pick(

@@ -76,6 +76,7 @@ class Sample:
         self._pieces = [start.prompt]
         self._watch = Watch(stops)
         self._ends = ends
+        self._special = getattr(loaded.tokenizer, "special", ())
 
     @property
     def text(self) -> str:
@@ -116,7 +117,7 @@ class Sample:
             decoded = self._decoder.decode(self.loaded.tokenizer.token_bytes(token))
             piece = self._watch.add(decoded)
         self._pieces.append(piece)
-        special = token in getattr(self.loaded.tokenizer, "special", ())
+        special = token in self._special
         return Token(self.index, token, piece, logprob, entropy, candidates, special)
 
     def end(self, ending: Ending, seconds: float) -> SampleEnded:

@@ -11,6 +11,7 @@ import math
 import types
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -162,6 +163,7 @@ def unquoted(word: str) -> str:
         return word
 
 
+@lru_cache(maxsize=1024)
 def spelled(name: str) -> str:
     """Return the one spelling under which `top-k`, `topk` and `TOP_K` are the same name."""
     return name.lower().replace("-", "").replace("_", "")

@@ -45,6 +45,8 @@ ROWS = 4
 """From so many rows on packed weights pay."""
 FEW = 16
 """Up to so many positions the activation takes less time than oneDNN adds to it."""
+CUT = 4096
+"""Up to so many rows of an embedding are kept apart."""
 SPECIAL = 2
 """torch.compile would make a step of its own for each place below."""
 
@@ -153,6 +155,7 @@ class Decoder:
             return
         body = self._model.transformer
         self._wte, self._wpe = body.wte.weight, body.wpe.weight
+        self._token, self._place = _by_row(self._wte), _by_row(self._wpe)
         self._ln_f = _affine(body.ln_f)
         self._one = _Layers(
             [_take(block) for block in body.blocks], kernels.linear(self._model.lm_head)
@@ -160,7 +163,10 @@ class Decoder:
         self._several = None
         is_brisk = self._activation is F.gelu and self._wpe.device.type == "cpu"
         self._brisk = kernels.brisk_gelu if is_brisk else self._activation
-        self._cache, self._version = Cache(self._wpe, self._config), version
+        # A product writes all three only into what is no view for torch.compile to copy.
+        small = self._compiled is None and isinstance(self._one.blocks[0].qkv, kernels.Transposed)
+        self._cache = Cache(self._wpe, self._config, queries=small)
+        self._version = version
 
     def _last(self, rows: list[list[int]]) -> Tensor:
         """Return what leaves the last block after each of these distinct rows: (rows, n_embd)."""
@@ -205,17 +211,21 @@ class Decoder:
         *views* are those of the cache at the last place of the row.
         """
         width, shape, eps, norm = self._width, self._shape, self._eps, torch.layer_norm
-        for block, (slot, keys, values) in zip(self._one.blocks, views, strict=True):
-            qkv = block.qkv(norm(x, shape, *block.ln_1, eps))
-            slot.copy_(qkv.narrow(1, width, 2 * width))
-            q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
+        for block, (slot, keys, values, queries) in zip(self._one.blocks, views, strict=True):
+            q, y = queries, norm(x, shape, *block.ln_1, eps)
+            if q is not None:
+                block.qkv.into(y, slot)
+            else:
+                qkv = block.qkv(y)
+                slot.copy_(qkv.narrow(1, width, 2 * width))
+                q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
             y = F.scaled_dot_product_attention(q, keys, values, scale=block.scale)
             x = block.out.onto(y.view(1, width), x)
             x = block.down.onto(activation(block.up(norm(x, shape, *block.ln_2, eps))), x)
         return x
 
     def _embed(self, token: int, place: int) -> Tensor:
-        return self._wte.narrow(0, token, 1) + self._wpe.narrow(0, place, 1)
+        return self._token(token) + self._place(place)
 
     def _count(self) -> int:
         """Return how often the weights were written to; what was computed before is void then."""
@@ -236,7 +246,7 @@ class Decoder:
         blocks = self._for_several().blocks if is_several else self._one.blocks
         for number, block in enumerate(blocks):
             qkv = block.qkv(self._norm(x, block.ln_1)).view(rows, new, -1)
-            self._cache.write(number, group.at, qkv[:, :, width:])
+            self._cache.write(number, group.at, qkv)
             k, v = self._cache.read(number, group.slots, group.length)
             q = qkv.view(rows, new, 3 * self._n_head, -1)[:, :, : self._n_head].transpose(1, 2)
             if number == len(blocks) - 1 and new > 1 and not whole:
@@ -254,6 +264,14 @@ class Decoder:
 
     def _head_of(self, x: Tensor, layers: _Layers) -> Tensor:
         return layers.head(self._norm(x, self._ln_f)).float()
+
+
+def _by_row(weight: Tensor) -> Callable[[int], Tensor]:
+    """Return what gives one row of *weight*, (1, width); those of a small one are cut at once."""
+    if len(weight) <= CUT:
+        rows = [weight.narrow(0, row, 1) for row in range(len(weight))]
+        return rows.__getitem__
+    return lambda row: weight.narrow(0, row, 1)
 
 
 def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:

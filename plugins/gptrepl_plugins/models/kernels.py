@@ -37,8 +37,12 @@ class Linear(Protocol):
         """Return the layer's outputs, shape (positions, out)."""
         ...
 
+    def into(self, x: Tensor, room: Tensor) -> None:
+        """Write the layer's outputs into *room*, shape (positions, out)."""
+        ...
+
     def onto(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Return the layer's outputs added to *residual*."""
+        """Return the layer's outputs added to *residual*, which may be written over."""
         ...
 
 
@@ -52,8 +56,12 @@ class Plain:
         """Return the layer's outputs, shape (positions, out)."""
         return F.linear(x, self.weight, self.bias)
 
+    def into(self, x: Tensor, room: Tensor) -> None:
+        """Write the layer's outputs into *room*, shape (positions, out)."""
+        room.copy_(self(x))
+
     def onto(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Return the layer's outputs added to *residual*."""
+        """Return the layer's outputs added to *residual*, which may be written over."""
         return residual + self(x)
 
     @classmethod
@@ -74,11 +82,17 @@ class Transposed(Plain):
             return torch.mm(x, self.weight)
         return torch.addmm(self.bias, x, self.weight)
 
-    def onto(self, x: Tensor, residual: Tensor) -> Tensor:
-        """Return the layer's outputs added to *residual*."""
+    def into(self, x: Tensor, room: Tensor) -> None:
+        """Write the layer's outputs into *room*, shape (positions, out)."""
         if self.bias is None:
-            return torch.addmm(residual, x, self.weight)
-        return residual + torch.addmm(self.bias, x, self.weight)
+            torch.mm(x, self.weight, out=room)
+        else:
+            torch.addmm(self.bias, x, self.weight, out=room)
+
+    def onto(self, x: Tensor, residual: Tensor) -> Tensor:
+        """Return *residual* with the layer's outputs added in place."""
+        total = residual.addmm_(x, self.weight)
+        return total if self.bias is None else total.add_(self.bias)
 
 
 class OneDNN(Plain):

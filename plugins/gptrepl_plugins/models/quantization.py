@@ -30,6 +30,10 @@ class _Kernel:
     def __call__(self, x: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def into(self, x: Tensor, room: Tensor) -> None:
+        """Write the layer's outputs into *room*, shape (positions, out)."""
+        room.copy_(self(x))
+
     def onto(self, x: Tensor, residual: Tensor) -> Tensor:
         """Return the layer's outputs added to *residual*."""
         return residual + self(x)

@@ -157,7 +157,7 @@ def test_room_not_yet_written_is_never_seen(small: GPT) -> None:
     decoder = small._decoder
     assert decoder is not None
     room = decoder._cache._layer(2, 8)
-    assert not room.both.any()  # a nan there would go through the mask of rows of unequal length
+    assert not room.room.any()  # a nan there would go through the mask of rows of unequal length
 
 
 def test_room_grows_with_the_text_and_never_beyond_the_block() -> None:
@@ -167,7 +167,7 @@ def test_room_grows_with_the_text_and_never_beyond_the_block() -> None:
         agree(model, [text[:length], [3, *text[: length - 1]]])
     decoder = model._decoder
     assert decoder is not None
-    assert decoder._cache._layers[0].both.shape == (2, 150, 16)
+    assert decoder._cache._layers[0].room.shape == (2, 150, 24)  # queries, keys, values
 
 
 def test_rows_are_not_kept_or_changed(small: GPT) -> None:
