@@ -35,10 +35,10 @@ class _Layer(NamedTuple):
 
 
 class View(NamedTuple):
-    """The keys and values of one row in one layer, as far as some place.
+    """The keys and values of all rows in one layer, as far as some place.
 
-    *slot*, (1, parts * n_embd), is where those of the last place go; *keys* and *values* are (1,
-    head, places, size). *queries*, (1, head, 1, size), are those in the slot, if there are any.
+    *slot*, (rows, parts * n_embd), is where those of the last place go; *keys* and *values* are
+    (rows, head, places, size). *queries*, (rows, head, 1, size), are those in the slot, if any.
     """
 
     slot: Tensor
@@ -74,13 +74,12 @@ class Cache:
         self.grow(max(map(len, rows), default=0))
         return [len(held) for held in self.rows]
 
-    def follows(self, row: list[int]) -> bool:
-        """Return whether *row* alone is what is held and one id more: a decoding step."""
-        held = self.rows[0] if len(self.rows) == 1 else None
-        return held is not None and len(row) == len(held) + 1 and row[:-1] == held
+    def follows(self, rows: Sequence[list[int]]) -> bool:
+        """Return whether *rows*, of one length, are what is held and one id more: a step."""
+        return len(set(map(len, rows))) == 1 and self._follow(rows)
 
     def views(self, place: int) -> list[View]:
-        """Return where each layer holds *place* of the only row, and all of it as far as that."""
+        """Return where each layer holds *place* of all rows, and all of them as far as that."""
         found = self._views.get(place)
         if found is None:
             found = self.new_views(place)
@@ -95,7 +94,7 @@ class Cache:
         for layer in self._layers:
             slot, queries = layer.room.select(1, place), None
             if self._parts == 3:
-                queries = slot.narrow(1, 0, width).view(1, head, 1, -1)
+                queries = slot.narrow(1, 0, width).view(len(slot), head, 1, -1)
             keys, values = (held.narrow(2, 0, place + 1) for held in (layer.keys, layer.values))
             found.append(View(slot, keys, values, queries))
         return found
@@ -123,7 +122,7 @@ class Cache:
         return _Layer(room, heads[:, :, -2], heads[:, :, -1])
 
     def _follow(self, rows: Sequence[list[int]]) -> bool:
-        """Whether each row is what its slot holds and one id more: a decoding step."""
+        """Return whether each row is what its slot holds and one id more."""
         return len(rows) == len(self.rows) and all(
             len(row) == len(held) + 1 and row[:-1] == held
             for row, held in zip(rows, self.rows, strict=True)

@@ -106,15 +106,17 @@ class Decoder:
         if not all(seen):
             raise GptreplError("a row holds no ids: a model continues at least one")
         if len(seen) == 1:
-            row = seen[0]
-            if self._cache.follows(row):
-                return self._head_of(self._step(row), self._one)
-            return self._head_of(self._last(seen), self._one)
+            return self._after(seen)
         numbers: dict[tuple[int, ...], int] = {}
         number = [numbers.setdefault(tuple(row), len(numbers)) for row in seen]
-        layers = self._for_several() if len(numbers) >= ROWS else self._one
-        logits = self._head_of(self._last([list(row) for row in numbers]), layers)
+        logits = self._after([list(row) for row in numbers])
         return logits if len(numbers) == len(seen) else logits[number]
+
+    def _after(self, rows: list[list[int]]) -> Tensor:
+        """Return the logits after each of these distinct rows."""
+        layers = self._for_several() if len(rows) >= ROWS else self._one
+        follows = self._cache.follows(rows)
+        return self._head_of(self._step(rows, layers) if follows else self._last(rows), layers)
 
     def positions(self, row: Sequence[int], count: int) -> Tensor:
         """Return float32 logits, shape (count, vocab_size), after the last *count* prefixes of row.
@@ -183,49 +185,57 @@ class Decoder:
         self._cache.keep(rows)
         return x
 
-    def _step(self, row: list[int]) -> Tensor:
-        """Return what leaves the last block after the one id that *row* has and the cache lacks.
+    def _step(self, rows: list[list[int]], layers: _Layers) -> Tensor:
+        """Return what leaves the last block after the id that each row has and the cache lacks.
 
         It is `_run` for the case that comes once a token, with as few calls as there can be.
         """
-        _check((row[-1:],), self._config.vocab_size)
-        place = len(row) - 1
-        if self._compiled is None or place < SPECIAL:
-            self._cache.grow(place + 1)
-            x = self.through(self._embed(row[-1], place), self._cache.views(place), self._brisk)
-        else:
+        tokens, place = [row[-1] for row in rows], len(rows[0]) - 1
+        _check((tokens,), self._config.vocab_size)
+        x = self._embed(tokens, place)
+        if self._compiled is not None and place >= SPECIAL and len(rows) == 1:
             self._cache.grow(self._block_size)  # one size, so that it is compiled once
-            x = self._compiled(self, self._embed(row[-1], place), place)
-        self._cache.keep([row])
+            x = self._compiled(self, x, place)
+        else:
+            self._cache.grow(place + 1)
+            activation = self._brisk if len(rows) <= FEW else self._activation
+            x = self.through(x, self._cache.views(place), layers.blocks, activation)
+        self._cache.keep(rows)
         return x
 
     def to_compile(self, x: Tensor, place: int) -> Tensor:
         """Return what `through` returns, all that it looks at being made within."""
-        return self.through(x, self._cache.new_views(place), self._activation)
+        return self.through(x, self._cache.new_views(place), self._one.blocks, self._activation)
 
     def through(
-        self, x: Tensor, views: Sequence[View], activation: Callable[[Tensor], Tensor]
+        self,
+        x: Tensor,
+        views: Sequence[View],
+        blocks: Sequence[_Weights],
+        activation: Callable[[Tensor], Tensor],
     ) -> Tensor:
-        """Return what leaves the last block for what enters the first, both (1, n_embd).
+        """Return what leaves the last block for what enters the first, both (rows, n_embd).
 
-        *views* are those of the cache at the last place of the row.
+        *views* are those of the cache at the last place of all rows.
         """
-        width, shape, eps, norm = self._width, self._shape, self._eps, torch.layer_norm
-        for block, (slot, keys, values, queries) in zip(self._one.blocks, views, strict=True):
+        norm, shape, eps = torch.layer_norm, self._shape, self._eps
+        rows, width = len(x), self._width
+        for block, (slot, keys, values, queries) in zip(blocks, views, strict=True):
             q, y = queries, norm(x, shape, *block.ln_1, eps)
             if q is not None:
                 block.qkv.into(y, slot)
             else:
                 qkv = block.qkv(y)
                 slot.copy_(qkv.narrow(1, width, 2 * width))
-                q = qkv.narrow(1, 0, width).view(1, self._n_head, 1, -1)
+                q = qkv.narrow(1, 0, width).view(rows, self._n_head, 1, -1)
             y = F.scaled_dot_product_attention(q, keys, values, scale=block.scale)
-            x = block.out.onto(y.view(1, width), x)
+            x = block.out.onto(y.view(rows, width), x)
             x = block.down.onto(activation(block.up(norm(x, shape, *block.ln_2, eps))), x)
         return x
 
-    def _embed(self, token: int, place: int) -> Tensor:
-        return self._token(token) + self._place(place)
+    def _embed(self, tokens: Sequence[int], place: int) -> Tensor:
+        rows = [self._token(token) for token in tokens]
+        return (rows[0] if len(rows) == 1 else torch.cat(rows)) + self._place(place)
 
     def _count(self) -> int:
         """Return how often the weights were written to; what was computed before is void then."""
