@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from gptrepl.api import GptreplError
-from gptrepl_plugins.models.decoder import ACTIVATIONS
+from gptrepl_plugins.models.activations import ACTIVATIONS
 
 
 @dataclass(frozen=True)

@@ -7,37 +7,23 @@ token a step those calls would cost more than the arithmetic of a small model.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from gptrepl.api import GptreplError
-from gptrepl_plugins.models import groups, kernels
+from gptrepl_plugins.models import calls, groups, kernels
+from gptrepl_plugins.models.activations import ACTIVATIONS, brisk_gelu
 from gptrepl_plugins.models.cache import Cache, View
+from gptrepl_plugins.models.calls import Affine, Layers, Weights
 from gptrepl_plugins.models.groups import Group
-from gptrepl_plugins.models.kernels import Linear
 from gptrepl_plugins.models.layers import LONG
 
 if TYPE_CHECKING:
-    from torch import nn
+    from gptrepl_plugins.models.gpt import GPT
 
-    from gptrepl_plugins.models.gpt import GPT, Block
-
-
-def _tanh_gelu(x: Tensor) -> Tensor:
-    return F.gelu(x, approximate="tanh")
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_new": _tanh_gelu,
-    "gelu_pytorch_tanh": _tanh_gelu,
-    "relu": F.relu,
-    "silu": F.silu,
-}
-"""The activations known, by the names Hugging Face configurations give them."""
 
 PACKABLE = 1 << 30
 """Up to so many bytes of weights are held twice for the sake of several rows."""
@@ -45,37 +31,8 @@ ROWS = 4
 """From so many rows on packed weights pay."""
 FEW = 16
 """Up to so many positions the activation takes less time than oneDNN adds to it."""
-CUT = 4096
-"""Up to so many rows of an embedding are kept apart."""
 SPECIAL = 2
 """torch.compile would make a step of its own for each place below."""
-
-Affine = tuple[Tensor, Tensor | None]
-"""A weight and its bias, which may be absent."""
-
-
-class _Weights(NamedTuple):
-    """The weights of one block, and what its attention scores are multiplied by."""
-
-    ln_1: Affine
-    qkv: Linear
-    out: Linear
-    ln_2: Affine
-    up: Linear
-    down: Linear
-    scale: float | None
-
-    def packed(self) -> _Weights:
-        """Return the same with large weights packed for several positions."""
-        of = kernels.Packed.of
-        return self._replace(qkv=of(self.qkv), out=of(self.out), up=of(self.up), down=of(self.down))
-
-
-class _Layers(NamedTuple):
-    """The blocks and the head, by the calls that run a pass."""
-
-    blocks: list[_Weights]
-    head: Linear
 
 
 class Decoder:
@@ -88,7 +45,7 @@ class Decoder:
         self._activation = ACTIVATIONS[config.activation]
         self._compiled = model.compiled
         self._may_pack = False
-        self._several: _Layers | None = None
+        self._several: Layers | None = None
         self._eps = config.layer_norm_eps
         self._n_head = config.n_head
         self._width, self._shape = config.n_embd, (config.n_embd,)
@@ -136,7 +93,7 @@ class Decoder:
         """Let weights of any size be held packed as well, for passes over several positions."""
         self._may_pack, self._several = True, None
 
-    def _for_several(self) -> _Layers:
+    def _for_several(self) -> Layers:
         """Return what runs several positions: on packed copies of the large weights.
 
         They are made when they are first wanted; those of a large model only after `pack`.
@@ -144,7 +101,7 @@ class Decoder:
         if self._several is None:
             self._several = self._one
             if self._may_pack or sum(weight.nbytes for weight in self._watched) <= PACKABLE:
-                self._several = _Layers(
+                self._several = Layers(
                     [block.packed() for block in self._one.blocks],
                     kernels.Packed.of(self._one.head),
                 )
@@ -157,14 +114,14 @@ class Decoder:
             return
         body = self._model.transformer
         self._wte, self._wpe = body.wte.weight, body.wpe.weight
-        self._token, self._place = _by_row(self._wte), _by_row(self._wpe)
-        self._ln_f = _affine(body.ln_f)
-        self._one = _Layers(
-            [_take(block) for block in body.blocks], kernels.linear(self._model.lm_head)
+        self._token, self._place = calls.by_row(self._wte), calls.by_row(self._wpe)
+        self._ln_f = calls.affine(body.ln_f)
+        self._one = Layers(
+            [calls.take(block) for block in body.blocks], kernels.linear(self._model.lm_head)
         )
         self._several = None
         is_brisk = self._activation is F.gelu and self._wpe.device.type == "cpu"
-        self._brisk = kernels.brisk_gelu if is_brisk else self._activation
+        self._brisk = brisk_gelu if is_brisk else self._activation
         # A product writes all three only into what is no view for torch.compile to copy.
         small = self._compiled is None and isinstance(self._one.blocks[0].qkv, kernels.Transposed)
         self._cache = Cache(self._wpe, self._config, queries=small)
@@ -185,7 +142,7 @@ class Decoder:
         self._cache.keep(rows)
         return x
 
-    def _step(self, rows: list[list[int]], layers: _Layers) -> Tensor:
+    def _step(self, rows: list[list[int]], layers: Layers) -> Tensor:
         """Return what leaves the last block after the id that each row has and the cache lacks.
 
         It is `_run` for the case that comes once a token, with as few calls as there can be.
@@ -211,7 +168,7 @@ class Decoder:
         self,
         x: Tensor,
         views: Sequence[View],
-        blocks: Sequence[_Weights],
+        blocks: Sequence[Weights],
         activation: Callable[[Tensor], Tensor],
     ) -> Tensor:
         """Return what leaves the last block for what enters the first, both (rows, n_embd).
@@ -272,16 +229,8 @@ class Decoder:
     def _norm(self, x: Tensor, affine: Affine) -> Tensor:
         return torch.layer_norm(x, self._shape, *affine, self._eps)
 
-    def _head_of(self, x: Tensor, layers: _Layers) -> Tensor:
+    def _head_of(self, x: Tensor, layers: Layers) -> Tensor:
         return layers.head(self._norm(x, self._ln_f)).float()
-
-
-def _by_row(weight: Tensor) -> Callable[[int], Tensor]:
-    """Return what gives one row of *weight*, (1, width); those of a small one are cut at once."""
-    if len(weight) <= CUT:
-        rows = [weight.narrow(0, row, 1) for row in range(len(weight))]
-        return rows.__getitem__
-    return lambda row: weight.narrow(0, row, 1)
 
 
 def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:
@@ -290,22 +239,3 @@ def _check(rows: Iterable[Sequence[int]], vocab_size: int) -> None:
         for token in row:
             if not 0 <= token < vocab_size:
                 raise GptreplError(f"id {token} is outside the model's vocabulary of {vocab_size}")
-
-
-def _take(block: Block) -> _Weights:
-    return _Weights(
-        _affine(block.ln_1),
-        kernels.linear(block.attn.c_attn),
-        kernels.linear(block.attn.c_proj),
-        _affine(block.ln_2),
-        kernels.linear(block.mlp.c_fc),
-        kernels.linear(block.mlp.c_proj),
-        block.attn.scale,
-    )
-
-
-def _affine(module: nn.Module) -> Affine:
-    weight, bias = module.weight, module.bias
-    assert isinstance(weight, Tensor)
-    assert bias is None or isinstance(bias, Tensor)
-    return weight, bias

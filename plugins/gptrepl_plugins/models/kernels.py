@@ -283,23 +283,3 @@ def _works(lane: _Lane) -> bool:
         )
     except (AttributeError, RuntimeError, NotImplementedError):  # a torch without it
         return False
-
-
-_switched = False  # whether oneDNN is off only until a call below has ended
-
-
-def brisk_gelu(x: Tensor) -> Tensor:
-    """Return the exact GELU of a small *x*, without the five microseconds that oneDNN adds.
-
-    A call that is interrupted may leave oneDNN off; the next one sets that right.
-    """
-    global _switched
-    if not torch.backends.mkldnn.enabled and not _switched:
-        return F.gelu(x)
-    _switched = True
-    try:
-        torch._C._set_mkldnn_enabled(False)
-        return F.gelu(x)
-    finally:
-        torch._C._set_mkldnn_enabled(True)
-        _switched = False

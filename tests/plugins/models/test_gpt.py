@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gptrepl.api import GptreplError
-from gptrepl_plugins.models.decoder import ACTIVATIONS
+from gptrepl_plugins.models.activations import ACTIVATIONS
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
 SMALL = GPTConfig(block_size=8, vocab_size=11, n_layer=2, n_head=2, n_embd=8)

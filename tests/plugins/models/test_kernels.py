@@ -215,26 +215,3 @@ def test_logits_at_several_positions_are_those_of_each_prefix() -> None:
         model.logits(held)
         torch.testing.assert_close(model.positions(row, count), expected, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(model.logits([row])[0], expected[-1], rtol=1e-4, atol=1e-4)
-
-
-def test_the_brisk_gelu_is_the_gelu_and_leaves_torch_as_it_was() -> None:
-    x = torch.linspace(-6, 6, 101)
-    before = torch.backends.mkldnn.enabled
-    torch.testing.assert_close(kernels.brisk_gelu(x), F.gelu(x))
-    assert torch.backends.mkldnn.enabled == before
-
-
-def test_a_brisk_gelu_that_was_interrupted_is_set_right_by_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    x = torch.linspace(-6, 6, 101)
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        monkeypatch.setattr(kernels, "_switched", True)  # as if Ctrl-C came in the call before
-        torch.testing.assert_close(kernels.brisk_gelu(x), F.gelu(x))
-        assert torch.backends.mkldnn.enabled
-        torch._C._set_mkldnn_enabled(False)
-        kernels.brisk_gelu(x)
-        assert not torch.backends.mkldnn.enabled  # whoever switched it off wants it so
-    finally:
-        torch._C._set_mkldnn_enabled(True)
