@@ -2,7 +2,7 @@
 
 On a CPU multinomial takes p / q where it is largest, q being exponential noise for every id,
 -log(1 - u) of a uniform u. Behind top-k nearly every p is 0, so only the others need their
-logarithm; the uniforms are drawn for all, which leaves the generator where multinomial does.
+logarithm; the bits of u are drawn for all, which leaves the generator where multinomial does.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ SMALL = 4096
 """Below so many ids the noise is drawn as it is."""
 SHARE = 4
 """Above one id in four left, too."""
+MANTISSA = 2**53 - 1
+"""The bits of a random number that its uniform number in double precision has."""
 
 
 def draw(logits: Tensor, generator: Generator) -> int:
@@ -42,7 +44,7 @@ def _one_of(probabilities: Tensor, generator: Generator) -> int:
     if len(probabilities) >= SMALL:
         left = probabilities.nonzero().squeeze(1)
         if len(left) * SHARE <= len(probabilities):
-            return of_few(probabilities, left, uniforms(len(probabilities), generator))
+            return of_few(probabilities, left, bits(len(probabilities), generator))
     return of_all(probabilities, generator)
 
 
@@ -53,12 +55,12 @@ class Noise:
         """Draw from a CPU *generator* what one draw among *size* ids uses."""
         self.before = generator.get_state()
         """The state of the generator before."""
-        self._uniform = uniforms(size, generator)
+        self._bits = bits(size, generator)
 
     def take(self, logits: Tensor) -> int:
         """Return the id that `draw` takes from *logits* with these numbers."""
         probabilities = logits.softmax(-1)
-        return of_few(probabilities, probabilities.nonzero().squeeze(1), self._uniform)
+        return of_few(probabilities, probabilities.nonzero().squeeze(1), self._bits)
 
 
 def of_all(probabilities: Tensor, generator: Generator) -> int:
@@ -67,14 +69,15 @@ def of_all(probabilities: Tensor, generator: Generator) -> int:
     return int((probabilities / noise).argmax())
 
 
-def uniforms(size: int, generator: Generator) -> Tensor:
-    """Return the uniform numbers that the exponential noise for *size* ids is made of."""
-    return torch.empty(size, dtype=torch.float64).uniform_(generator=generator)
+def bits(size: int, generator: Generator) -> Tensor:
+    """Return the 64 random bits of each of *size* ids that its exponential noise is made of."""
+    return torch.empty(size, dtype=torch.int64).random_(-(2**63), None, generator=generator)
 
 
-def of_few(probabilities: Tensor, left: Tensor, uniform: Tensor) -> int:
-    """Return one of the ids in *left*, which are those whose probability is not 0."""
-    noise = -torch.log1p(-uniform[left]).to(probabilities.dtype)
+def of_few(probabilities: Tensor, left: Tensor, drawn: Tensor) -> int:
+    """Return one of the ids in *left*, whose probability is not 0; *drawn* are the bits of all."""
+    uniform = (drawn[left] & MANTISSA).double().mul_(2.0**-53)
+    noise = torch.log1p(uniform.neg_()).neg_().to(probabilities.dtype)
     return int(left[(probabilities[left] / noise).argmax()])
 
 
@@ -86,7 +89,7 @@ def noise_is_known() -> bool:
     left = probabilities.nonzero().squeeze(1)
     for _ in range(50):
         drawn = int(torch.multinomial(probabilities, 1, generator=one))
-        few = of_few(probabilities, left, uniforms(97, two))
+        few = of_few(probabilities, left, bits(97, two))
         if few != drawn or of_all(probabilities, three) != drawn:
             return False
     return torch.equal(one.get_state(), two.get_state())

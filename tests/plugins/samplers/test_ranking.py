@@ -101,3 +101,12 @@ def test_the_input_is_not_edited_by_a_quick_sort(logits):
     for name, value in (("top_p", 0.9), ("typical", 0.9), ("tail_free", 0.9), ("top_k", 800)):
         ours(name)(value)(logits, [0])
     assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize("where", [0, 31, 32, 5000, 50256])
+@pytest.mark.parametrize("k", [1, 40])
+def test_a_nan_is_no_reason_to_fail(where, k):
+    logits = torch.randn(50257, generator=Generator().manual_seed(k))
+    logits[where] = float("nan")
+    expected = logits.topk(k).values[-1]
+    torch.testing.assert_close(kth_largest(logits, k), expected, equal_nan=True)
