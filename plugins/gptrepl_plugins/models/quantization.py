@@ -53,36 +53,36 @@ class BFloat16(_Kernel):
         return self._product(x.bfloat16(), self.packed, self.bias, "none", [], "").float()
 
 
-class Int8(_Kernel):
+class _EightBits(_Kernel):
     """fbgemm's product: a scale for each output, activations rounded to 8 bits as they come.
 
     The product rounds all that it is given by one scale. So that no position depends on those
     beside it, each is rounded here by the scale that it would have alone.
     """
 
+    # Without these instructions sums of two products overflow unless activations have 7 bits.
+    narrow = not torch.cpu._is_vnni_supported()
+
     def __init__(self, weight: Tensor, bias: Tensor | None):
         scale = weight.abs().amax(1).clamp(min=1e-9) / 127
-        zero = torch.zeros(len(scale), dtype=torch.long)
         rounded = _rounded(weight, scale[:, None])
-        with warnings.catch_warnings():  # torch means to drop such tensors, and has no other way
-            warnings.simplefilter("ignore", UserWarning)
-            made = torch._make_per_channel_quantized_tensor(rounded, scale.double(), zero, 0)
-            self.packed = torch.ops.quantized.linear_prepack(made, bias)
-        # Without these instructions sums of two products overflow unless activations have 7 bits.
-        self._narrow = not torch.cpu._is_vnni_supported()
-        self._most, self._middle = (127, 64) if self._narrow else (255, 128)
+        bias = torch.zeros_like(scale) if bias is None else bias
+        self._most, self._middle = (127, 64) if self.narrow else (255, 128)
         self._ends = torch.zeros(1, weight.shape[1])
         self._ends[0, 0], self._ends[0, -1] = -self._middle, self._most - self._middle
-        sums = rounded.sum(1, dtype=torch.float32) * scale
-        self._sums = torch.stack((sums, torch.zeros_like(sums) if bias is None else bias))
-        self._product = torch.ops.quantized.linear_dynamic.default
+        self._sums = torch.stack((rounded.sum(1, dtype=torch.float32) * scale, bias))
+        self._product = self._pack(rounded, scale, bias)
+        self.nbytes = rounded.nbytes + scale.nbytes + self._sums.nbytes
+
+    def _pack(self, rounded: Tensor, scale: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
+        """Return the product of some positions with whole numbers times a *scale* for each row."""
+        raise NotImplementedError
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return the layer's outputs, shape (positions, out)."""
         if len(x) > 1:
             return self._each(x)
-        product: Tensor = self._product(x, self.packed, self._narrow)
-        return product
+        return self._product(x)
 
     def _each(self, x: Tensor) -> Tensor:
         """Return the outputs of several positions, each up to rounding what it is alone.
@@ -93,8 +93,32 @@ class Int8(_Kernel):
         step, zero = _steps(x, self._most)
         numbers = torch.addcmul(zero, x, 1 / step).round_().clamp_(0, self._most)
         whole = torch.cat((numbers.sub_(self._middle), self._ends))
-        y: Tensor = self._product(whole, self.packed, self._narrow)[:-1].mul_(step)
+        y = self._product(whole)[:-1].mul_(step)
         return y.addmm_(torch.cat(((self._middle - zero).mul_(step), 1 - step), 1), self._sums)
+
+
+class Int8(_EightBits):
+    """The same by torch's older call, which has half as much around it; it knows one scale."""
+
+    def _pack(self, rounded: Tensor, scale: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
+        if self.narrow:
+            raise NotImplementedError("it always rounds to 8 bits")
+        call = torch.fbgemm_linear_int8_weight_fp32_activation
+        packed = torch.fbgemm_pack_quantized_matrix(rounded)
+        shape = rounded[:1, :1].clone().expand_as(rounded)  # of this argument nothing else counts
+        given = shape, packed, rounded.sum(1, dtype=torch.int32), 1.0, 0, torch.zeros_like(bias)
+        return lambda x: torch.addcmul(bias, call(x, *given), scale)
+
+
+class DynamicInt8(_EightBits):
+    """The same by the call that torch gives its dynamic quantization."""
+
+    def _pack(self, rounded: Tensor, scale: Tensor, bias: Tensor) -> Callable[[Tensor], Tensor]:
+        zero = torch.zeros(len(scale), dtype=torch.long)
+        made = torch._make_per_channel_quantized_tensor(rounded, scale.double(), zero, 0)
+        packed = torch.ops.quantized.linear_prepack(made, bias)
+        call = torch.ops.quantized.linear_dynamic.default
+        return lambda x: call(x, packed, self.narrow)
 
 
 class Int4(_Kernel):
@@ -114,12 +138,12 @@ class Int4(_Kernel):
         return y if self.bias is None else y + self.bias
 
 
-QUICK: dict[str, Callable[[Tensor, Tensor | None], Linear]] = {
-    "bf16": BFloat16,
-    "int8": Int8,
-    "int4": Int4,
+QUICK: dict[str, tuple[Callable[[Tensor, Tensor | None], Linear], ...]] = {
+    "bf16": (BFloat16,),
+    "int8": (Int8, DynamicInt8),
+    "int4": (Int4,),
 }
-"""The kernel of each precision."""
+"""The kernels of each precision, the quickest first."""
 
 
 class Portable(_Kernel):
@@ -211,22 +235,28 @@ def pack(linear: nn.Linear, precision: str) -> Linear:
     weight = linear.weight.detach().float()
     bias = None if linear.bias is None else linear.bias.detach().float()
     fits = precision != "int4" or not (weight.shape[1] % GROUP or len(weight) % 16)
-    if fits and works(precision):
-        return QUICK[precision](weight, bias)
-    return Portable(weight, bias, precision)
+    with warnings.catch_warnings():  # torch means to drop some calls, and has no other way yet
+        warnings.simplefilter("ignore", UserWarning)
+        kernel = quick(precision) if fits else None
+        return kernel(weight, bias) if kernel is not None else Portable(weight, bias, precision)
 
 
 @cache
-def works(precision: str) -> bool:
-    """Return whether the quick kernel of a precision exists here and gives what it should."""
+def quick(precision: str) -> Callable[[Tensor, Tensor | None], Linear] | None:
+    """Return the quickest kernel of a precision that exists here and gives what it should."""
     weight = torch.sin(torch.arange(64.0 * 64)).view(64, 64)
     x = torch.linspace(-1, 1, 128).view(2, 64)
-    try:
-        found = QUICK[precision](weight, None)(x)
-    except (AttributeError, RuntimeError, NotImplementedError):  # it, or this machine, lacks it
-        return False
     expected = Portable(weight, None, precision)(x)
-    return bool((found - expected).norm() < 0.05 * expected.norm())
+    for kernel in QUICK[precision]:
+        try:
+            call = kernel(weight, None)
+            found = torch.cat((call(x[:1]), call(x[1:]), call(x)))
+        except (AttributeError, RuntimeError, NotImplementedError):  # it, or this machine, lacks it
+            continue
+        difference = found - torch.cat((expected, expected))
+        if difference.norm() < 0.05 * expected.norm():
+            return kernel
+    return None
 
 
 def size_of(model: nn.Module) -> int:
@@ -237,9 +267,8 @@ def size_of(model: nn.Module) -> int:
 
 
 def _bytes(call: Linear) -> int:
-    if isinstance(call, Int8):
-        weight, bias = torch.ops.quantized.linear_unpack(call.packed)
-        return int(weight.numel()) + (0 if bias is None else int(bias.nbytes))
+    if isinstance(call, _EightBits):
+        return call.nbytes
     tensors = [value for value in vars(call).values() if isinstance(value, Tensor)]
     return sum(value.numel() * value.element_size() for value in tensors)
 

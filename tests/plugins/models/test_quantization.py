@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gptrepl.api import LoadError, LoadOptions
-from gptrepl_plugins.models import nanogpt, quantization
+from gptrepl_plugins.models import kernels, nanogpt, quantization
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
 COST = {"bf16": 1.001, "int8": 1.005, "int4": 1.03}
@@ -31,6 +32,12 @@ def load(golden: Path, precision: str) -> tuple[GPT, list[str]]:
 def perplexity(model: GPT, ids: list[int]) -> float:
     logits = model.positions(ids[:-1], len(ids) - 1)
     return math.exp(float(F.cross_entropy(logits, torch.tensor(ids[1:]))))
+
+
+@pytest.fixture(autouse=True)
+def _kernels_are_found_anew() -> Iterator[None]:
+    yield
+    quantization.quick.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +64,7 @@ def test_the_perplexity_hardly_changes(
     portable: bool,
 ) -> None:
     if portable:
-        monkeypatch.setattr(quantization, "works", lambda precision: False)
+        monkeypatch.setattr(quantization, "quick", lambda precision: None)
     model, notes = load(golden, precision)
     assert model.quantize == precision
     assert any(note.startswith(f"quantize {precision}: ") for note in notes)
@@ -83,14 +90,18 @@ def test_no_row_depends_on_those_beside_it_nor_on_what_came_before(
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("kind", [quantization.Int8, quantization.DynamicInt8])
 @pytest.mark.parametrize("narrow", [False, True])
 def test_positions_are_rounded_each_by_itself(
-    monkeypatch: pytest.MonkeyPatch, narrow: bool
+    monkeypatch: pytest.MonkeyPatch, kind: type[quantization.DynamicInt8], narrow: bool
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "_is_vnni_supported", lambda: not narrow)
+    monkeypatch.setattr(quantization._EightBits, "narrow", narrow)
+    monkeypatch.setattr(quantization, "QUICK", {"int8": (kind, quantization.DynamicInt8)})
+    quantization.quick.cache_clear()
     torch.manual_seed(5)
     for inputs, outputs, has_bias in ((64, 48, True), (100, 17, False), (768, 96, True)):
         call = quantization.pack(nn.Linear(inputs, outputs, bias=has_bias), "int8")
+        assert type(call) is (quantization.DynamicInt8 if narrow else kind)
         x = torch.randn(12, inputs) * torch.logspace(-3, 3, 12)[:, None]
         x[3], x[4], x[5] = 0.0, x[4].abs(), F.gelu(x[5])
         alone = torch.cat([call(row[None]) for row in x])
@@ -131,11 +142,19 @@ def test_other_devices_are_refused() -> None:
 
 
 def test_a_kernel_that_is_missing_or_wrong_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = {"bf16": lambda weight, bias: 1 / 0, "int8": quantization.QUICK["bf16"]}
-    wrong = {"int4": lambda weight, bias: lambda x: x}
-    monkeypatch.setattr(quantization, "QUICK", kinds | wrong)
-    check = quantization.works.__wrapped__
-    assert not check("int4")
-    assert check("int8")
+    def broken(weight: Tensor, bias: Tensor | None) -> kernels.Linear:
+        raise ZeroDivisionError
+
+    def missing(weight: Tensor, bias: Tensor | None) -> kernels.Linear:
+        raise NotImplementedError
+
+    right = quantization.BFloat16
+    kinds = {"bf16": (broken,), "int8": (missing, kernels.Transposed, right), "int4": (missing,)}
+    monkeypatch.setattr(quantization, "QUICK", kinds)
+    find = quantization.quick.__wrapped__
+    assert find("int4") is None
+    assert find("int8") is kernels.Transposed
+    monkeypatch.setattr(kernels.Transposed, "__call__", lambda self, x: x)
+    assert find("int8") is right
     with pytest.raises(ZeroDivisionError):  # a fault of ours is no missing kernel
-        check("bf16")
+        find("bf16")
