@@ -183,7 +183,7 @@ class Decoder:
                 block.qkv.into(y, slot)
             else:
                 qkv = block.qkv(y)
-                slot.copy_(qkv.narrow(1, width, 2 * width))
+                slot.copy_(qkv.narrow(1, width, 2 * width).view(slot.shape))
                 q = qkv.narrow(1, 0, width).view(rows, self._n_head, 1, -1)
             y = F.scaled_dot_product_attention(q, keys, values, scale=block.scale)
             x = block.out.onto(y.view(rows, width), x)

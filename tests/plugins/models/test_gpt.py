@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gptrepl.api import GptreplError
+from gptrepl_plugins.models import kernels
 from gptrepl_plugins.models.activations import ACTIVATIONS
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
 
@@ -160,14 +161,21 @@ def test_room_not_yet_written_is_never_seen(small: GPT) -> None:
     assert not room.room.any()  # a nan there would go through the mask of rows of unequal length
 
 
-def test_room_grows_with_the_text_and_never_beyond_the_block() -> None:
+@pytest.mark.parametrize("is_small", [True, False])
+def test_room_grows_with_the_text_and_never_beyond_the_block(
+    monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
+    if not is_small:
+        monkeypatch.setattr(kernels, "SMALL", 0)
+        monkeypatch.setattr(kernels, "fastest", lambda shape, **_how: kernels.Plain)
     model = fresh(GPTConfig(150, 11, 1, 2, 8))
     text = [n % 11 for n in range(160)]
-    for length in (1, 63, 64, 65, 66, 128, 129, 149, 150, 151, 160, 70, 130):
+    for length in (1, 63, 64, 65, 66, 128, 129, 149, 150, 151, 160, 70, 71, 72, 130):
         agree(model, [text[:length], [3, *text[: length - 1]]])
     decoder = model._decoder
     assert decoder is not None
-    assert decoder._cache._layers[0].room.shape == (2, 150, 24)  # queries, keys, values
+    parts = 3 if is_small else 2  # queries, keys, values
+    assert decoder._cache._layers[0].room.shape == (2, 150, parts, 2, 4)
 
 
 def test_rows_are_not_kept_or_changed(small: GPT) -> None:
