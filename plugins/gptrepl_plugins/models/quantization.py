@@ -134,8 +134,8 @@ class Int4(_Kernel):
     def __call__(self, x: Tensor) -> Tensor:
         """Return the layer's outputs, shape (positions, out)."""
         product = torch._weight_int4pack_mm_for_cpu
-        y: Tensor = product(x.bfloat16(), self.packed, GROUP, self.scales).float()
-        return y if self.bias is None else y + self.bias
+        y: Tensor = product(x.bfloat16(), self.packed, GROUP, self.scales)
+        return y.float() if self.bias is None else self.bias + y
 
 
 QUICK: dict[str, tuple[Callable[[Tensor, Tensor | None], Linear], ...]] = {
