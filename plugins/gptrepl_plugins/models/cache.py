@@ -95,7 +95,7 @@ class Cache:
         for layer in self._layers:
             slot, queries = layer.room.select(1, place), None
             if self._parts == 3:
-                queries, slot = slot.select(1, 0).unsqueeze(2), slot.flatten(1)
+                queries, slot = slot.select(1, 0).unsqueeze(2), slot.view(len(slot), -1)
             keys, values = (held.narrow(2, 0, place + 1) for held in (layer.keys, layer.values))
             found.append(View(slot, keys, values, queries))
         return found

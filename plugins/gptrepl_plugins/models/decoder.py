@@ -122,9 +122,9 @@ class Decoder:
         self._several = None
         is_brisk = self._activation is F.gelu and self._wpe.device.type == "cpu"
         self._brisk = brisk_gelu if is_brisk else self._activation
-        # A product writes all three only into what is no view for torch.compile to copy.
-        small = self._compiled is None and isinstance(self._one.blocks[0].qkv, kernels.Transposed)
-        self._cache = Cache(self._wpe, self._config, queries=small)
+        # Where torch compiles the step, it would copy what a product writes into a view.
+        is_small = isinstance(self._one.blocks[0].qkv, kernels.Transposed)
+        self._cache = Cache(self._wpe, self._config, queries=is_small and self._compiled is None)
         self._version = version
 
     def _last(self, rows: list[list[int]]) -> Tensor:
