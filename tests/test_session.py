@@ -259,6 +259,20 @@ def test_no_new_tokens_give_the_prompt():
     assert session_of(Uniform(), max_new_tokens=0).generate("x") == "x"
 
 
+@pytest.mark.parametrize("n", [0, -1, 2.5, "no"])
+def test_a_number_of_samples_that_is_none_is_refused(n):
+    session = session_of(Uniform())
+    with pytest.raises(GptreplError, match="num_samples must be a whole number, 1 or more, not"):
+        session.generate("x", n=n)
+    assert session.samples == []
+
+
+@pytest.mark.parametrize("n", [None, 2])
+def test_no_prompts_are_refused(n):
+    with pytest.raises(GptreplError, match="there is no prompt"):
+        session_of(Uniform()).generate([], n=n)
+
+
 def test_an_empty_prompt_is_refused():
     with pytest.raises(GptreplError, match="the prompt is empty"):
         session_of(Uniform()).generate("")

@@ -168,15 +168,17 @@ class Session:
         batch, of at most 32. An interrupt ends them with what they have, and is raised when all
         is said. With *one_stream* all samples are drawn one after the other from one stream of
         the seed, as sample.py draws them; by default each has a generator of its own seed.
+        Raises GptreplError for an n below 1, and where there is no prompt.
         """
         settings = self.settings.but("typed", **changes) if changes else self.settings
         if settings.model_key != self.settings.model_key:
             raise GptreplError("a sample cannot change the model: use load, or set")
+        count = settings.num_samples if n is None else settings.check("num_samples", n)
         yield from self.ready()
         loaded = self._ready()
         prompt = start_of(settings) if prompt is None else prompt
         prompts = [prompt] if isinstance(prompt, str) else prompt
-        begun = starts.of(loaded, settings, prompts, n or settings.num_samples)
+        begun = starts.of(loaded, settings, prompts, count)
         if one_stream:
             begun = starts.in_one_stream(loaded, settings, begun)
         yield from self._sample(loaded, settings, begun)
@@ -254,7 +256,7 @@ class Session:
         prompts: a list with one entry each. *changes* hold for this call alone:
         `generate("ROMEO:", n=3, temperature=0.5)`.
         """
-        exhaust(self.stream(prompt, n or 1, **changes))
+        exhaust(self.stream(prompt, 1 if n is None else n, **changes))
         texts = [sample.text for sample in self.samples]
         if prompt is None or isinstance(prompt, str):
             return texts if n else texts[0]

@@ -17,7 +17,7 @@ from .writing import writer_of
 def of(loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int) -> list[Start]:
     """Return where *n* samples of each prompt begin; sample k of a prompt has the seed `seed + k`.
 
-    Raise GptreplError for a prompt without ids.
+    Raise GptreplError for a prompt without ids, and where there is no prompt.
     """
     first = settings.seed
     if not isinstance(first, int):
@@ -29,6 +29,8 @@ def of(loaded: Loaded, settings: Settings, prompts: Sequence[str], n: int) -> li
             raise GptreplError("the prompt is empty: there is nothing to continue")
         seeds = [(first + place) % (LAST_SEED + 1) for place in range(n)]
         starts += [Start(prompt, ids, seed) for seed in seeds]
+    if not starts:
+        raise GptreplError("there is no prompt: name one at least")
     return starts
 
 
