@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from gptrepl.api import GptreplError, Knob
-from gptrepl.values import convert, near, spelled
+from gptrepl.values import convert, format_value, near, spelled
 
 WINDOW = int | Literal["off", "all"]
 
@@ -52,7 +52,10 @@ def test_a_value_becomes_its_type(value, annotation, expected):
         ("1_0", int, Knob(), "k must be a whole number, not '1_0'"),
         (True, int, Knob(), "k must be a whole number, not on"),
         (None, int, Knob(), "k must be a whole number, not nothing"),
-        ([1], float, Knob(), "k must be a number, not 1"),
+        ([1], float, Knob(), "k must be a number, not [1]"),
+        ((), float, Knob(), "k must be a number, not []"),
+        (["a", 0.5], float, Knob(), "k must be a number, not ['a', 0.5]"),
+        (1.0000001, float, Knob(le=1), "k must be a number up to 1, not 1.0000001"),
         ("x", WINDOW, Knob(ge=1), "k must be a whole number, 1 or more, off or all, not 'x'"),
         ("maybe", bool, Knob(), "k must be on or off, not 'maybe'"),
         ("gpu", str, Knob(pattern="cpu", form="cpu or cuda"), "k must be cpu or cuda, not 'gpu'"),
@@ -63,6 +66,11 @@ def test_a_refusal_names_the_thing_the_value_and_the_way_out(value, annotation, 
     with pytest.raises(GptreplError) as refused:
         convert(value, annotation, "k", limits)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("value", [0.1, 40.0, 1e30, 0.123456789, 1 / 3, 1.0000001])
+def test_a_number_is_written_with_all_the_digits_that_make_it(value):
+    assert convert(format_value(value), float, "knob") == value
 
 
 def test_names_are_spelled_in_many_ways():

@@ -127,18 +127,22 @@ def scope(limits: Knob) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return *value* as an error quotes it: text in quotes, cut where it is long."""
-    text = repr(value) if isinstance(value, str) else format_value(value)
+    """Return *value* as an error quotes it: text in quotes, a list in brackets, cut if long."""
+    if isinstance(value, list | tuple):
+        text = f"[{', '.join(map(shown, value))}]"
+    else:
+        text = repr(value) if isinstance(value, str) else format_value(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def format_value(value: Any) -> str:
-    """Return *value* as a user would type it."""
+    """Return *value* as a user would type it, a number with all the digits that make it."""
     match value:
         case bool():
             return "on" if value else "off"
         case float():
-            return f"{value:g}"
+            short = f"{value:g}"
+            return short if float(short) == value else repr(float(value))
         case None:
             return "nothing"
         case tuple() | list():
