@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Literal
 
+import numpy as np
 import pytest
 
 from gptrepl.api import GptreplError, Knob
@@ -31,6 +33,9 @@ WINDOW = int | Literal["off", "all"]
         ("on", bool, True),
         ("No", bool, False),
         ("42", str, "42"),
+        (np.int64(40), int, 40),
+        (np.float32(0.5), float, 0.5),
+        (Fraction(1, 4), float, 0.25),
     ],
 )
 def test_a_value_becomes_its_type(value, annotation, expected):
@@ -56,6 +61,7 @@ def test_a_value_becomes_its_type(value, annotation, expected):
         ((), float, Knob(), "k must be a number, not []"),
         (["a", 0.5], float, Knob(), "k must be a number, not ['a', 0.5]"),
         (1.0000001, float, Knob(le=1), "k must be a number up to 1, not 1.0000001"),
+        (np.int64(-3), int, Knob(ge=0), "k must be a whole number, 0 or more, not -3"),
         ("x", WINDOW, Knob(ge=1), "k must be a whole number, 1 or more, off or all, not 'x'"),
         ("maybe", bool, Knob(), "k must be on or off, not 'maybe'"),
         ("gpu", str, Knob(pattern="cpu", form="cpu or cuda"), "k must be cpu or cuda, not 'gpu'"),

@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
+from numbers import Integral, Real
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
@@ -36,6 +37,8 @@ def convert(value: Any, annotation: Any, name: str, limits: Knob | None = None) 
     Raises GptreplError, one line that names the thing, the value and what it should be.
     """
     limits = limits or Knob()
+    if isinstance(value, Real) and not isinstance(value, bool | int | float):
+        value = int(value) if isinstance(value, Integral) else float(value)  # of numpy, say
     plain = annotation in (str, Text) or not isinstance(value, str)
     try:
         result = msgspec.convert(
