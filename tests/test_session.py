@@ -349,6 +349,16 @@ def test_a_setting_without_effect_is_said_once():
     assert notices(session, "!") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "written"),
+    [("system", "Be brief.", '"Be brief."'), ("turns", "{user}>{assistant}", "{user}>{assistant}")],
+)
+def test_what_is_for_a_chat_is_said_to_have_no_effect_on_a_text(name, value, written):
+    session = session_of(Uniform(), max_new_tokens=1, top_k=0, **{name: value})
+    said = [event.text for event in session.stream("x") if isinstance(event, Notice)]
+    assert said == [f"{name} {written} has no effect: the text is no turn of a chat"]
+
+
 def test_greedy_says_what_it_overrules():
     session = session_of(Speller("a"), max_new_tokens=1, temperature=0, top_p=0.9)
     assert notices(session) == ["top_p 0.9 has no effect: decoding is greedy"]

@@ -13,6 +13,9 @@ from .samples import Sample
 from .settings import Settings
 from .values import format_value
 
+ASKED = ("command line", "typed")
+"""The origins of what was asked for here and now."""
+
 
 def remarks(loaded: Loaded, settings: Settings, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield what is to be said before *samples* are drawn under *settings*."""
@@ -20,9 +23,18 @@ def remarks(loaded: Loaded, settings: Settings, samples: Sequence[Sample]) -> It
     yield from waiting(settings.samplers)
     yield from stops.idle(settings.stop, settings.stop_at_end, loaded.tokenizer)
     yield from writing.remarks(loaded, settings, samples[0])
+    yield from of_chat(settings, samples[0])
     yield from of_draft(loaded, settings, len(samples))
     yield from of_greedy(settings, samples)
     yield from of_sight(loaded, settings, samples)
+
+
+def of_chat(settings: Settings, sample: Sample) -> Iterator[str]:
+    """Yield what was asked of a chat, if *sample* is no turn of one."""
+    for name, unset in (("system", ""), ("turns", "auto")):
+        is_set = settings.origin(name) in ASKED and getattr(settings, name) != unset
+        if is_set and sample.turn is None:
+            yield f"{name} {settings.value(name)} has no effect: the text is no turn of a chat"
 
 
 def of_draft(loaded: Loaded, settings: Settings, count: int) -> Iterator[str]:
@@ -40,7 +52,7 @@ def of_greedy(settings: Settings, samples: Sequence[Sample]) -> Iterator[str]:
     """Yield what greedy decoding makes idle."""
     if not any(chain.is_greedy(sampler) for _, sampler in settings.active):
         return
-    if settings.origin("seed") in ("command line", "typed"):
+    if settings.origin("seed") in ASKED:
         yield f"seed {settings.seed} has no effect: decoding is greedy"
     alike = [sample for sample in samples if sample.prompt == samples[0].prompt]
     if len(alike) > 1:
