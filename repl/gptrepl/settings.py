@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from . import chain, plugins, stops
 from .api import Changes, GptreplError, Knob, Sampler, Text, knob
-from .values import OFF, convert, format_value, near, spelled
+from .values import OFF, convert, format_value, near, shown, spelled
 
 Origin = Literal["default", "configuration", "environment", "profile", "command line", "typed"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
@@ -277,7 +277,9 @@ def known_names() -> list[str]:
 
 def check_order(value: Any) -> tuple[str, ...]:
     """Return the sampler names in *value*, each once; raise GptreplError for any other."""
-    listed = value.replace(",", " ").split() if isinstance(value, str) else list(value or ())
+    listed = value.replace(",", " ").split() if isinstance(value, str) else value or ()
+    if not isinstance(listed, list | tuple):
+        raise GptreplError(f"chain must be a list of samplers, not {shown(value)}")
     if " ".join(map(str, listed)).lower() in ("auto", "default", "off", "by stage"):
         return ()
     order = [proper(str(name)) for name in listed]
