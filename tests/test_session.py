@@ -267,6 +267,12 @@ def test_a_number_of_samples_that_is_none_is_refused(n):
     assert session.samples == []
 
 
+@pytest.mark.parametrize("name", ["num_samples", "samples"])
+def test_generate_takes_n_for_num_samples(name):
+    with pytest.raises(GptreplError, match="num_samples has no effect on generate: give n"):
+        session_of(Uniform()).generate("x", **{name: 3})
+
+
 @pytest.mark.parametrize("n", [None, 2])
 def test_no_prompts_are_refused(n):
     with pytest.raises(GptreplError, match="there is no prompt"):

@@ -18,7 +18,7 @@ from .prompts import start_of
 from .remarks import remarks
 from .samples import Sample, Start
 from .scripting import Scope
-from .settings import Settings
+from .settings import Settings, canonical
 
 if TYPE_CHECKING:
     from .api import Model, Tokenizer
@@ -254,8 +254,11 @@ class Session:
 
         With *n*: a list of n texts, drawn with the seeds that follow each other. With several
         prompts: a list with one entry each. *changes* hold for this call alone:
-        `generate("ROMEO:", n=3, temperature=0.5)`.
+        `generate("ROMEO:", n=3, temperature=0.5)`. Raises GptreplError as `stream` does, and for
+        `num_samples`, which is n here.
         """
+        if "num_samples" in canonical(changes):
+            raise GptreplError("num_samples has no effect on generate: give n")
         exhaust(self.stream(prompt, 1 if n is None else n, **changes))
         texts = [sample.text for sample in self.samples]
         if prompt is None or isinstance(prompt, str):
