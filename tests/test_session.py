@@ -452,6 +452,14 @@ def test_load_gives_a_session_with_its_model(loader):
         gptrepl.load("bad")
 
 
+def test_a_source_may_be_a_path(loader):
+    from pathlib import Path
+
+    import gptrepl
+
+    assert gptrepl.load(Path("good"), temperature=0).source == "good"
+
+
 def test_a_load_may_name_the_tokenizer(loader, golden):
     from gptrepl.commands import evaluate
 

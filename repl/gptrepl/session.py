@@ -7,6 +7,7 @@ seed and its index, and nothing typed before can move it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any, overload
 
 from . import chain, starts, writing
@@ -272,12 +273,13 @@ def exhaust(events: Iterator[Event]) -> None:
         pass
 
 
-def load(source: str = "", **changes: Any) -> Session:
+def load(source: str | PathLike[str] = "", **changes: Any) -> Session:
     """Return a session with the model of *source* in memory, under *changes* of the settings.
 
     *source* is what the shell takes: a folder, a checkpoint file or a name; none: `out/` if it
     holds a checkpoint, else the model that ships inside. Raises LoadError, a GptreplError.
     """
-    session = Session(Settings().but("command line", model=source, **changes))
+    name = str(source) if isinstance(source, PathLike) else source
+    session = Session(Settings().but("command line", model=name, **changes))
     session._ready()
     return session
