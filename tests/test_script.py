@@ -77,9 +77,16 @@ def test_a_fault_of_ours_is_one_line_too():
 
 
 def test_bytes_that_are_no_text_are_refused_with_their_line():
-    status, out, err = run(b"x\na\xff\nx\n", keep_going=True)
+    status, out, err = run(b"x\na\xff\nx\n")
     assert (status, out) == (1, "x!!\n---------------\n")
+    assert err.splitlines()[-1] == "s.txt:2: byte 2 of the line is no UTF-8"
+
+
+def test_keep_going_goes_on_behind_bytes_that_are_no_text():
+    status, out, err = run(b"x\na\xff\nx\n:nope\n", keep_going=True)
+    assert (status, out) == (1, "x!!\n---------------\n" * 2)
     assert "s.txt:2: byte 2 of the line is no UTF-8" in err
+    assert "s.txt:4: no command :nope" in err
 
 
 def test_what_the_model_says_is_written_as_it_is():

@@ -5,8 +5,9 @@ Lines run exactly as if they were typed. Neither stream ever gets an escape code
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
@@ -42,26 +43,39 @@ class Script:
         """
         scope = self.session.scope
         scope.keeps_going = keep_going
-        number = 0
+        where = name
         with ExitStack() as stack:
             try:
                 drive(evaluate(self.session, ""), self.show)  # what comes before the first line
                 if path is not None:
                     stack.enter_context(scope.reading(path))
-                for number, line in enumerate(lines, 1):
-                    drive(evaluate(self.session, line, f"{name}:{number}"), self.show)
+                for line, where in self.readable(lines, name):
+                    drive(evaluate(self.session, line, where), self.show)
                 finish(self.session)
             except EOFError:
                 pass
             except BrokenPipeError:
                 raise
-            except UnreadableError as error:
-                self.fail(located(error, f"{name}:{number + 1}"))
             except GptreplError as error:
                 self.fail(error)
             except Exception as error:
-                self.fail(located(GptreplError(failure(error)), f"{name}:{number}"))
+                self.fail(located(GptreplError(failure(error)), where))
         return self.status
+
+    def readable(self, lines: Iterable[str], name: str) -> Iterator[tuple[str, str]]:
+        """Yield each line and its place; one that cannot be read fails as any other does."""
+        rest = iter(lines)
+        for number in itertools.count(1):
+            where = f"{name}:{number}"
+            try:
+                yield next(rest), where
+            except StopIteration:
+                return
+            except UnreadableError as error:
+                located(error, where)
+                if not self.session.scope.keeps_going:
+                    raise
+                self.fail(error)
 
     def fail(self, error: GptreplError) -> None:
         """Say an error; the first one decides the exit status."""

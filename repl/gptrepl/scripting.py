@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -190,18 +191,23 @@ def located(error: GptreplError, where: str) -> GptreplError:
 
 
 def read(stream: IO[bytes]) -> Iterator[str]:
-    """Yield the lines of *stream* as they arrive, as UTF-8 without their ends.
+    """Return the lines of *stream* as they arrive, as UTF-8 without their ends.
 
-    LF and CRLF end a line, the last one needs no end, a byte order mark is dropped.
+    LF and CRLF end a line, the last one needs no end, a byte order mark is dropped. A line that
+    is no UTF-8 raises UnreadableError; the next one can be asked for all the same.
     """
-    for number, raw in enumerate(stream, 1):
-        line = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise UnreadableError(f"byte {error.start + 1} of the line is no UTF-8") from None
+    return map(decoded, stream, itertools.count())
+
+
+def decoded(raw: bytes, place: int) -> str:
+    """Return the line *raw*, which *place* others stand before; raise UnreadableError."""
+    line = raw.removesuffix(b"\n").removesuffix(b"\r")
+    if place == 0:
+        line = line.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"byte {error.start + 1} of the line is no UTF-8") from None
 
 
 def read_file(path: Path, name: str) -> Iterator[Line]:
