@@ -75,3 +75,10 @@ def test_the_order_is_checked_where_it_is_used():
     with pytest.raises(GptreplError, match="selects the token"):
         chain.check([("xtc", chain.build("xtc", 0.5)), ("top_k", chain.build("top_k", 5))])
     chain.check([])
+
+
+@pytest.mark.parametrize("breakers", ["", "a b", '"', "\t", '\\n:"*', "é", "x="])
+def test_a_sampler_is_written_as_it_is_typed(breakers):
+    settings = Settings().but(dry={"multiplier": 0.123456789, "breakers": breakers})
+    typed = chain.read("dry", settings.value("dry"))
+    assert Settings().but(dry=typed).samplers["dry"] == settings.samplers["dry"]

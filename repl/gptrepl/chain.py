@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -28,6 +29,8 @@ from .values import (
 
 GIVEN = re.compile(r'(?:\w+=)?"(?:[^"\\]|\\.)*"(?!\S)|\S+')
 """A value as it is typed: `0.5`, `window=64`, `end="the end"`."""
+BARE = re.compile(r'[^\s"]\S*')
+"""A value that needs no double quotes."""
 Chain = Sequence[tuple[str, Sampler]]
 """The samplers that are on, with their names, in the order they run."""
 STAGES: tuple[Stage, ...] = ("penalty", "temperature", "truncation", "selection")
@@ -188,8 +191,14 @@ def written(sampler: Any) -> str:
         return "off"
     first, *rest = dataclasses.fields(sampler)
     parts = [format_value(getattr(sampler, first.name))]
-    parts += [f"{field.name}={format_value(getattr(sampler, field.name))}" for field in rest]
+    parts += [f"{field.name}={word(getattr(sampler, field.name))}" for field in rest]
     return " ".join(parts)
+
+
+def word(value: Any) -> str:
+    """Return one of several values as it is typed: in double quotes where it needs them."""
+    text = format_value(value)
+    return text if BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 
 def data(sampler: Any) -> Any:
