@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gptrepl.cli import run
+from gptrepl.settings import Settings
 from gptrepl.streams import advance
 
 GOLDEN = Path(__file__).parent / "golden/nanogpt_char"
@@ -72,6 +73,7 @@ def test_the_installed_command_does_the_same(here):
         (["worse.py"], 2, "worse.py:1: only `name = value` lines are read"),
         (["no.py"], 2, "no.py:1: it is not Python"),
         (["bad.yaml"], 2, "bad.yaml:1: unknown key 'tmep'"),
+        (["runs.yaml"], 2, "runs.yaml has commands, which only the shell runs"),
     ],
 )
 def test_a_fault_is_one_line_and_a_status(args, status, said, here, capsys):
@@ -79,6 +81,7 @@ def test_a_fault_is_one_line_and_a_status(args, status, said, here, capsys):
     (here / "worse.py").write_text("import os\n")
     (here / "no.py").write_text("a = = 1\n")
     (here / "bad.yaml").write_text("tmep: 1\n")
+    (here / "runs.yaml").write_text("commands: [':temp 0']\n")
     done, out, err = sample(capsys, *args)
     assert (done, out) == (status, "")
     assert said in err
@@ -108,6 +111,29 @@ def test_a_value_means_what_it_says(args, same, here, capsys):
     status, out, _ = sample(capsys, *args, *short)
     assert (status, out) == sample(capsys, *same, *short)[:2]
     assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "same"),
+    [
+        ("q.py", "start = \"'O'\"\n", {"start": "'O'"}),
+        ("q.yaml", "start: \"'O'\"\n", {"start": "'O'"}),
+        ("q.yaml", "chain: [top_p, temperature]\n", {"chain": "top_p temperature"}),
+        (
+            "q.yaml",
+            'dry: {multiplier: 1, breakers: "a b"}\n',
+            {"dry": {"multiplier": 1, "breakers": "a b"}},
+        ),
+        ("q.yaml", "temperature: 0.123456789\n", {"temperature": 0.123456789}),
+    ],
+)
+def test_a_file_is_taken_exactly(file, text, same, here, monkeypatch, capsys):
+    drawn = []
+    monkeypatch.setattr("gptrepl.cli.sample.draw", lambda session, *_, **__: drawn.append(session))
+    (here / file).write_text(text)
+    sample(capsys, file)
+    settings, wanted = drawn[0].settings, Settings().but(**same)
+    assert [settings.data(name) for name in same] == [wanted.data(name) for name in same]
 
 
 def test_a_start_with_an_equals_sign_is_text(here, capsys):

@@ -22,6 +22,7 @@ from ..configuration import Configuration
 from ..log import Log
 from ..offers import sampler_help
 from ..plugins import installed
+from ..profiles import Profile
 from ..profiles import read as read_profile
 from ..prompts import start_of
 from ..report import failure
@@ -127,11 +128,12 @@ def expand(args: Sequence[str], known: set[str]) -> Iterator[str]:
 
 
 def assignments(file: str, known: set[str]) -> Iterator[str]:
-    """Yield the options that a configuration file assigns; raise GptreplError if it cannot."""
+    """Yield the options that a configuration file assigns; raise GptreplError if it cannot.
+
+    Their texts are in quotes, as Python has them, so that `literal` takes them as they are.
+    """
     if file.endswith((".yaml", ".yml")):
-        for name, value in read_profile(file).changes.items():
-            switch = "--log" if value else "--no_log"
-            yield switch if name == "log" else f"--{name}={written(name, value)}"
+        yield from said_by(read_profile(file))
         return
     try:
         tree = ast.parse(Path(file).expanduser().read_text(encoding="utf-8"), file)
@@ -147,7 +149,16 @@ def assignments(file: str, known: set[str]) -> Iterator[str]:
         if not isinstance(node, ast.Assign) or not isinstance(target, ast.Name):
             raise GptreplError(f"{file}:{node.lineno}: only `name = value` lines are read")
         if target.id in known:  # training configurations have many others, which are no options
-            yield f"--{target.id}={constant(node, file)}"
+            yield f"--{target.id}={constant(node, file)!r}"
+
+
+def said_by(profile: Profile) -> Iterator[str]:
+    """Yield the options that *profile* sets; raise GptreplError if it has lines to run."""
+    if profile.commands:
+        raise GptreplError(f"{profile.path} has commands, which only the shell runs")
+    for name, value in profile.changes.items():
+        switch = "--log" if value else "--no_log"
+        yield switch if name == "log" else f"--{name}={written(name, value)!r}"
 
 
 def constant(node: ast.Assign, file: str) -> str:
@@ -163,7 +174,9 @@ def constant(node: ast.Assign, file: str) -> str:
 
 def written(name: str, value: Any) -> str:
     """Return a value of a profile as an option has it."""
-    return chain.written(value) if name in installed("samplers") else str(value)
+    if name in installed("samplers"):
+        return chain.written(value)
+    return " ".join(value) if isinstance(value, tuple) else str(value)
 
 
 def literal(value: str) -> str:
