@@ -47,10 +47,9 @@ class Temperature:
         if self.temperature == 1:
             return logits
         if self.greedy:
-            best = logits.argmax()
+            best = logits.argmax(-1, keepdim=True)
             alone = logits.new_full(logits.shape, float("-inf"))
-            alone[best] = logits[best]
-            return alone
+            return alone.scatter_(-1, best, logits.gather(-1, best))
         scaled: Tensor = logits / min(self.temperature, LARGEST)
         if float(scaled.max()) == float("inf"):  # too small a divisor for logits as large as these
             shifted = (logits - logits.amax(-1, keepdim=True)) / self.temperature

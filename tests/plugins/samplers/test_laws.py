@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Generator, Tensor
 
 from gptrepl.api import Knob
+from gptrepl_plugins.samplers.temperature import Temperature
 
 STAGES = ("penalty", "temperature", "truncation", "selection")
 TEXTS = {
@@ -119,6 +120,23 @@ def test_the_same_comes_out_twice(sampler_class, data, logits, row):
     sampler = data.draw(samplers(sampler_class))
     pairs = zip(walk(sampler, logits, row), walk(sampler, logits, row), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+@given(st.data(), st.lists(st.lists(numbers, min_size=5, max_size=5), min_size=1, max_size=4))
+@settings(max_examples=30, deadline=None)
+def test_rows_together_are_as_each_alone(sampler_class, data, several):
+    if not getattr(sampler_class, "rowwise", False):
+        return
+    sampler = data.draw(samplers(sampler_class))
+    together = torch.tensor([[*row, 1.0] for row in several])
+    alone = torch.stack([sampler(row, ()) for row in together])
+    assert torch.equal(sampler(together, ()).view(torch.int32), alone.view(torch.int32))
+
+
+def test_greedy_takes_the_largest_of_each_row():
+    left = Temperature(0.0)(torch.tensor([[1.0, 3.0, 3.0], [5.0, 4.0, -1.0]]), ())
+    gone = float("-inf")
+    assert left.tolist() == [[gone, 3.0, gone], [5.0, gone, gone]]
 
 
 @given(logits, rows)
