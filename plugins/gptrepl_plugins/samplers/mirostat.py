@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FITTED = 100
 """So many of the most likely tokens are used to estimate the exponent of Zipf's law."""
+LARGEST = 1e30
+"""Mu is held within this, so that it stays a number."""
 STEPS = [math.log((place + 2) / (place + 1)) for place in range(FITTED - 1)]
 """By how much ln(rank) grows from each of them to the next."""
 
@@ -105,7 +107,8 @@ class MirostatSteps:
         if self.left is not None and len(ids) == self.length + 1:
             surprise = float(self.left.logsumexp(-1) - self.left[ids[-1]]) / math.log(2)
             if math.isfinite(surprise):
-                self.mu -= self.settings.eta * (surprise - self.settings.tau)
+                mu = self.mu - self.settings.eta * (surprise - self.settings.tau)
+                self.mu = max(-LARGEST, min(LARGEST, mu))
         self.left, self.length = self.settings.cut(logits, self.mu), len(ids)
         return self.left
 

@@ -201,6 +201,15 @@ def test_mirostat_learns():
     assert kept(begun(logits, [0, 1])) == [0]
 
 
+@pytest.mark.parametrize("kind", [Mirostat, Mirostat2])
+def test_mirostat_keeps_a_number_however_hard_it_corrects(kind):
+    logits = likely(40, 1)  # 0.04 and 5.36 bits
+    begun = kind(tau=3.0, eta=1e308).begin(Generator())
+    assert kept(begun(logits, [0])) == [0, 1]
+    assert kept(begun(logits, [0, 1])) == [0]  # too much surprise
+    assert kept(begun(logits, [0, 1, 0])) == [0, 1]  # too little
+
+
 def test_mirostat_does_not_learn_from_another_row():
     logits = likely(1, 1 / 4, 1 / 9, 1 / 16)
     begun = Mirostat(tau=0.8, eta=1.0).begin(Generator())
