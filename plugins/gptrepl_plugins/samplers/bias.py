@@ -43,9 +43,17 @@ class LogitBias:
             _amount(phrase)
 
     def bind(self, tokenizer: Tokenizer, prompt_length: int) -> BoundLogitBias:
-        """Return the sampler that knows the ids; raise GptreplError if a text is not one token."""
-        listed = phrases(self.logit_bias, "logit_bias")
-        return BoundLogitBias({_token(phrase, tokenizer): _amount(phrase) for phrase in listed})
+        """Return the sampler that knows the ids.
+
+        Raises GptreplError if a text is not one token, and if a token is listed twice.
+        """
+        amounts: dict[int, float] = {}
+        for phrase in phrases(self.logit_bias, "logit_bias"):
+            token = _token(phrase, tokenizer)
+            if token in amounts:
+                raise GptreplError(f"logit_bias lists token {token} twice, also as {phrase.text!r}")
+            amounts[token] = _amount(phrase)
+        return BoundLogitBias(amounts)
 
     def __call__(self, logits: Tensor, ids: Sequence[int]) -> Tensor:
         """Return the logits with the biases of the ids added; texts need a tokenizer."""

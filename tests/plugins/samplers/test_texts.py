@@ -106,6 +106,8 @@ def test_bias_is_a_number(line):
         ("5=1", "no token 5: the vocabulary has 5"),
         ("abc=1", "'abc' is 2"),
         ("d=1", "outside the alphabet"),
+        ("b=1, 0=3, b=2", "lists token 1 twice, also as 'b'"),
+        ("1=1, b=2", "lists token 1 twice, also as 'b'"),
     ],
 )
 def test_bias_is_checked_against_the_tokenizer(line, reason):
