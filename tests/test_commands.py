@@ -198,8 +198,11 @@ def test_the_chain_is_shown_and_changed(session):
         return [name for _, name, _, value in rows if value != "off"]
 
     assert on() == ["temperature", "top_k"]
+    for order in ("top_k temperature", "top_k, temp"):
+        list(evaluate(session, f":chain {order}"))
+        assert on() == ["top_k", "temperature"]
+        list(evaluate(session, ":chain default"))
     list(evaluate(session, ":chain top_k temperature"))
-    assert on() == ["top_k", "temperature"]
     list(evaluate(session, ":chain default"))
     assert on() == ["temperature", "top_k"]
 

@@ -188,7 +188,7 @@ def chain(session: Session, *order: SamplerName) -> Iterator[Event]:
     it. What is off does nothing, wherever it stands.
     """
     if order:
-        yield from session.apply(session.settings.but("typed", chain=order))
+        yield from session.apply(session.settings.but("typed", chain=" ".join(order)))
     settings = session.settings
     names = chains.arrange(chains.loading(), settings.chain)
     rows: list[tuple[str, ...]] = []
