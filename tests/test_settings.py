@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gptrepl.api import GptreplError
+from gptrepl.plugins import installed
 from gptrepl.settings import Settings
 
 
@@ -139,3 +140,15 @@ def test_the_chain_runs_by_stage_unless_it_is_told():
 def test_what_is_off_is_not_in_the_chain():
     settings = Settings().but(temperature=1, top_k=0)
     assert settings.active == ()
+
+
+@pytest.mark.parametrize("name", sorted(installed("samplers")))
+def test_off_switches_every_sampler_off(name):
+    assert Settings().but(**{name: "off"}).value(name) == "off"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"), [("temperature", "0"), ("top_p", "0"), ("top_k", "off")]
+)
+def test_zero_is_off_only_where_it_says_so(name, shown):
+    assert Settings().but(**{name: 0}).value(name) == shown
