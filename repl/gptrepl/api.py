@@ -53,8 +53,9 @@ class Model(Protocol):
       the row is no longer than the block;
     - `rough()`: a sequence of one cheap model whose logits are nearly its own, for the guesses of
       `:draft`; or an empty one;
-    - `quantize: str` and `bytes_per_token: int`: the bits that its weights are held in, and how
-      many bytes of them a token reads, for `gptrepl bench`;
+    - `quantize: str`, `activation: str`, `device_map: str`: what it was loaded with of these
+      options; a loader that does not know one leaves it out, and the user is told;
+    - `bytes_per_token: int`: how many bytes of weights a token reads, for `gptrepl bench`;
     - `compiled`: what its steps were compiled to; None where they run as they are written;
     - `progress: Callable[[int, int], None] | None`: None, and set from outside while a long prompt
       may be read; then it is to be called with (done, total) between the layers of a long pass;

@@ -32,6 +32,8 @@ from .preload import preload
 from .settings import Settings
 
 BUNDLED = "shakespeare"
+WAYS = {"quantize": "off", "activation": "auto", "device_map": "off"}
+"""The settings of how a model is held that its loader may not know, and what each is if unset."""
 TICK = 0.1
 """Seconds between two reports of progress."""
 
@@ -178,8 +180,10 @@ def open_source(
 
 def without_effect(settings: Settings, model: Model, name: str) -> Iterator[str]:
     """Yield a line for each way to hold a model that the loader called *name* does not know."""
-    if getattr(model, "quantize", "off") != settings.quantize:
-        yield f"quantize {settings.quantize} has no effect on the models of {name}"
+    for way, unset in WAYS.items():
+        asked = getattr(settings, way)
+        if asked not in (unset, getattr(model, way, unset)):
+            yield f"{way} {asked} has no effect on the models of {name}"
     if settings.compile and not hasattr(model, "compiled"):
         yield f"compile has no effect on the models of {name}"
 

@@ -14,7 +14,7 @@ from .streams import Streams
 
 BATCH = 32
 """The most samples decoded at once: each needs room in memory for its context."""
-LOCAL = ("device", "dtype", "activation", "device_map")
+LOCAL = ("device", "dtype")
 """The settings of a model that runs here."""
 
 

@@ -33,6 +33,8 @@ class CausalModel:
         """How far it was trained, in words."""
         self.quantize = "off"
         """The bits that its weights are held in."""
+        self.device_map = "off"
+        """`auto`: its weights may lie on several devices."""
         self._device = device
         self.threads: int | None = None
         """How many threads `logits` runs on; None: as many as torch has."""

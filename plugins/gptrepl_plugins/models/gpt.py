@@ -67,6 +67,11 @@ class GPT(nn.Module):
         return self.config.block_size
 
     @property
+    def activation(self) -> str:
+        """What stands between the layers of an MLP, by its name in a configuration."""
+        return self.config.activation
+
+    @property
     def bytes_per_token(self) -> int:
         """How many bytes of weights are read to decode one token."""
         from gptrepl_plugins.models.quantization import size_of

@@ -145,7 +145,7 @@ def _build(
         model = CausalModel(_network(folder, how, where, options), options.device)
         tokenizer = options.tokenizer or _tokenizer(folder, how, where, model, options)
     model.recommended = _recommended(folder)
-    model.quantize = options.quantize
+    model.quantize, model.device_map = options.quantize, options.device_map
     if options.device == "cpu" and model.size < _SMALL:
         model.threads = threads.choose(model)
     return model, tokenizer

@@ -70,8 +70,6 @@ def load(source: str, options: LoadOptions) -> tuple[Model, Tokenizer]:
     tensors = weights.plain(content, str(path))
     shape = _shape(path, meta, tensors)
     tokenizer = options.tokenizer or _tokenizer(path, shape["vocab_size"])
-    if options.device_map != "off":
-        options.note(f"device_map {options.device_map} has no effect on a checkpoint of nanochat")
     model = CausalModel(_network(shape, tensors, path, options), options.device)
     model.about = _training(path, meta)
     if options.quantize == "bf16":

@@ -17,6 +17,7 @@ import torch
 import transformers
 from torch import Tensor
 
+import gptrepl
 from gptrepl.api import LoadError, LoadOptions, SampleEnded
 from gptrepl.commands import evaluate
 from gptrepl.conformance import check
@@ -238,15 +239,14 @@ def test_what_is_told_of_it(base: Path) -> None:
 
 
 def test_weights_are_held_as_the_options_say(base: Path) -> None:
-    notes: list[str] = []
     kinds = [
         {weight.dtype for weight in load(**options).network.parameters()}
         for options in ({}, {"dtype": "bfloat16"}, {"quantize": "bf16"})
     ]
     assert kinds == [{torch.float32}, {torch.bfloat16}, {torch.bfloat16}]
     assert load(quantize="bf16").quantize == "bf16"
-    assert load(quantize="int8", device_map="auto", note=notes.append).quantize == "off"
-    assert notes == ["device_map auto has no effect on a checkpoint of nanochat"]
+    plain_one = load(quantize="int8", device_map="auto", activation="gelu")
+    assert (plain_one.quantize, plain_one.device_map) == ("off", "off")
     half = load(dtype="bfloat16").logits([ROW])
     torch.testing.assert_close(half, plain(reference(), [ROW]), rtol=0, atol=0.4)
 
@@ -513,3 +513,12 @@ def test_a_later_network_is_refused_by_what_it_has_besides(base: Path) -> None:
     assert "which has smear_gate: only" in refusal()
     write(Path(SOURCE), meta=changed(window_pattern="L"))
     assert "which has window_pattern: only" in refusal()
+
+
+def test_what_it_does_not_know_is_said(base: Path) -> None:
+    loaded = gptrepl.load(SOURCE, device_map="auto", activation="gelu", quantize="bf16").loaded
+    assert loaded is not None
+    assert [note for note in loaded.notes if "no effect" in note] == [
+        "activation gelu has no effect on the models of nanochat",
+        "device_map auto has no effect on the models of nanochat",
+    ]

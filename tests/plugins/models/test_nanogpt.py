@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import torch
 
+import gptrepl
 from gptrepl.api import GptreplError, LoadError, LoadOptions
 from gptrepl_plugins.models import nanogpt
 from gptrepl_plugins.models.gpt import GPT, GPTConfig
@@ -535,3 +536,12 @@ def test_a_hostile_alphabet_is_refused(out: Path) -> None:
     (out / "meta.pkl").write_bytes(pickle.dumps({"itos": Hostile()}))
     assert "mkdir" in refusal("out")
     assert not Path("ran").exists()
+
+
+def test_what_the_engine_does_not_know_is_said(golden: Path) -> None:
+    out = str(golden / "nanogpt_char/out")
+    loaded = gptrepl.load(out, device_map="auto", activation="gelu_new").loaded
+    assert loaded is not None
+    assert [note for note in loaded.notes if "no effect" in note] == [
+        "device_map auto has no effect on the models of nanogpt"
+    ]
