@@ -157,6 +157,18 @@ def test_a_new_text_leaves_the_story_to_undo(session):
     assert session.samples[0].text == "abcde"
 
 
+def test_a_new_text_is_itself_undone(session):
+    run(session, ":mode story", "abc", "X", ":new")
+    assert notices(run(session, ":undo")) == ["the text ends: 'abcdeXgh'"]
+    assert notices(run(session, ":new", ":new", ":undo")) == [
+        *["a new text"] * 2,
+        "the text ends: 'abcdeXgh'",
+    ]
+    run(session, ":undo", ":undo")
+    with pytest.raises(GptreplError, match="there is no text yet"):
+        run(session, ":undo")
+
+
 def test_a_story_has_one_text_and_says_so_once(session):
     events = run(session, ":samples 3", ":mode story", "abc", "X")
     assert len(texts(events)) == 2

@@ -93,10 +93,14 @@ def retry(session: Session) -> Iterator[Event]:
 
 def undo(session: Session, tokens: int | None = None) -> Iterator[Event]:
     """Take back the last TOKENS tokens, or all of the last turn."""
+    if tokens is None and session.earlier:
+        session.samples = session.earlier.pop()
+        yield Notice(ending(session))
+        return
     samples = last_of(session)
     if tokens is None:
-        session.samples = session.earlier.pop() if session.earlier else []
-        yield Notice(ending(session) if session.samples else "the text is empty")
+        session.samples = []
+        yield Notice("the text is empty")
         return
     shortest = min(len(one.tokens) for one in samples)
     if not 0 < tokens <= shortest:
