@@ -87,6 +87,12 @@ def test_ctrl_c_ends_it_and_keeps_the_model(out, checkpoint):
     assert own.source == "out"
 
 
+def test_it_cannot_end_before_the_first_checkpoint(out):
+    for times in ("0", "-1"):
+        with pytest.raises(GptreplError, match=f"times must be 1 or more, not {times}"):
+            list(evaluate(session(), f":watch out {times}"))
+
+
 def test_a_name_cannot_be_watched():
     with pytest.raises(GptreplError, match="'shakespeare' is no folder and no checkpoint file"):
         list(evaluate(session(), ":watch shakespeare"))

@@ -29,6 +29,8 @@ def watch(
     checkpoint that is there comes first. A file is read once it is complete. TIMES ends it
     after so many checkpoints.
     """
+    if times is not None and times < 1:
+        raise GptreplError(f"times must be 1 or more, not {times}")
     source = source or session.source
     path = checkpoint_of(source)
     seen: State | None = None
