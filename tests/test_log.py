@@ -152,6 +152,14 @@ def test_receipts_are_removed_by_number(log):
         log.get(3)
 
 
+def test_no_number_is_too_large_to_ask_for(log):
+    list(logged(log).stream("a"))
+    assert [receipt.id for receipt in log.find(limit=10**20)] == [1]
+    assert log.remove(10**20, -(10**20)) == 0
+    with pytest.raises(GptreplError, match="there is no receipt 100000000000000000000"):
+        log.get(10**20)
+
+
 def test_nothing_is_made_by_looking(log, path):
     assert log.find() == []
     with pytest.raises(GptreplError, match="there is no receipt 1"):

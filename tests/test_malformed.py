@@ -180,6 +180,9 @@ WRONG = [
         ":replay",
         ":replay x",
         ":replay 99",
+        ":replay --5",
+        f":ids {'9' * 5000}",
+        f":for t in 1..{'9' * 5000}\n:end",
     ),
     *(
         ":ids",

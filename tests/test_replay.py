@@ -351,13 +351,15 @@ def table(session, line):
 
 
 def test_the_log_is_listed_with_the_newest_last(session):
-    assert say(session, ":log") == ["there are no receipts yet"]
+    for line in (":log", ":log 5"):
+        assert say(session, line) == ["there are no receipts yet"]
     for line in ("one", "two", "three"):
         list(evaluate(session, line))
     assert [row[0] for row in table(session, ":log").rows] == ["1", "2", "3"]
     assert [row[5] for row in table(session, ":log 2").rows] == ["two", "three"]
     assert [row[5] for row in table(session, ":log hree").rows] == ["three"]
-    assert say(session, ":log 42 42") == ["no receipt holds '42 42'"]
+    for words in ("42 42", "0"):
+        assert say(session, f":log {words}") == [f"no receipt holds '{words}'"]
 
 
 def test_a_receipt_is_shown_whole(session):

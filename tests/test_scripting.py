@@ -78,7 +78,7 @@ def test_a_value_is_not_looked_into(session):
         (":for", "a loop begins with `:for NAME in VALUE ...`, not ':for'"),
         (":for x 1 2", "a loop begins with `:for NAME in VALUE ...`, not ':for x 1 2'"),
         (":for x in", "a loop begins with"),
-        (":for x in 1..9999999", "1..9999999 is more than 1000000 values"),
+        (":for x in 1..9999999", "'1..9999999' is more than 1000000 values"),
         (":on-error perhaps", "what must be stop or continue, not 'perhaps'"),
         (":source gone.txt", "cannot read the script gone.txt: No such file or directory"),
     ],

@@ -17,6 +17,7 @@ from . import chat
 from .api import Console, Event, GptreplError, Notice, Text
 from .session import Session
 from .turns import answer, text_of
+from .values import whole
 
 NOTHING = Text("")
 EDITORS = ("editor", "nano", "vi", "notepad")
@@ -90,9 +91,10 @@ def edit_story(session: Session, text: str) -> Iterator[Event]:
 def edit_chat(session: Session, text: str) -> Iterator[Event]:
     """Yield the events of a turn said anew: its number, and perhaps what to say instead."""
     number, _, instead = text.strip().partition(" ")
-    if not number.isdecimal():
+    turn = whole(number)
+    if turn is None:
         raise GptreplError(":edit takes the number of a turn in a chat, as :chat lists them")
-    before = chat.turn_of(session, int(number))
+    before = chat.turn_of(session, turn)
     if not instead:
         if session.console is None:
             raise GptreplError(f"an editor needs a terminal: `:edit {number} TEXT` needs none")
@@ -100,7 +102,7 @@ def edit_chat(session: Session, text: str) -> Iterator[Event]:
     if not instead or instead == before:
         yield Notice("nothing is said anew")
         return
-    yield from chat.edit_turn(session, int(number), instead)
+    yield from chat.edit_turn(session, turn, instead)
 
 
 def edited_text(text: str, console: Console) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .api import ExpectationError, GptreplError
 from .samples import Sample
-from .values import near, shown, unquoted
+from .values import near, shown, unquoted, whole
 
 SUBJECTS: dict[str, Callable[[Sample], Any]] = {
     "text": lambda sample: sample.text,
@@ -100,6 +100,7 @@ def matcher(subject: str, value: str, wanted: bool) -> Callable[[Any], bool]:
 def number(subject: str, value: str) -> float:
     """Return the number that *value* spells."""
     try:
-        return int(value) if value.lstrip("-").isdecimal() else float(value)
+        found = whole(value)
+        return float(value) if found is None else found
     except ValueError:
-        raise GptreplError(f"{subject} is a number, not {value!r}") from None
+        raise GptreplError(f"{subject} is a number, not {shown(value)}") from None

@@ -13,7 +13,7 @@ from .log import Log
 from .receipts import Drawn, Receipt
 from .replay import replay as draw_again
 from .session import Session
-from .values import format_value
+from .values import format_value, shown, whole
 
 NOTHING = Text("")
 NEWEST = 20
@@ -180,11 +180,12 @@ def log(session: Session, text: Text = NOTHING) -> Iterator[Event]:
     Each generation leaves one, unless the setting log is off.
     """
     words = text.strip()
-    number = int(words) if words.isdecimal() else None
+    number = whole(words) if words.isdecimal() else None
     find = log_of(session).find
-    found = find(words, NEWEST) if number is None else find("", number)
+    found = find("", number) if number else find(words, NEWEST)
     if not found:
-        yield Notice(f"no receipt holds {words!r}" if words else "there are no receipts yet")
+        none = "there are no receipts yet"
+        yield Notice(f"no receipt holds {shown(words)}" if words and not number else none)
         return
     yield table_of(found)
 
@@ -201,8 +202,9 @@ def replay(session: Session, what: str) -> Iterator[Event]:
 
 def read(log: Log, what: str) -> list[Receipt]:
     """Return the receipts that *what* names: by number, or all of a file of JSON lines."""
-    if what.lstrip("-").isdecimal():
-        return [log.get(int(what))]
+    number = whole(what)
+    if number is not None:
+        return [log.get(number)]
     path = Path(what).expanduser()
     try:
         with path.open("rb") as lines:

@@ -21,6 +21,8 @@ PRIVATE = 0o600
 VERSION = 1
 """What the tables look like; a file that says more was made by a later gptrepl."""
 MEMORY = ":memory:"
+LARGEST = 2**63 - 1
+"""The largest number that SQLite can hold."""
 TABLES = (
     """CREATE TABLE IF NOT EXISTS receipts (
     id INTEGER PRIMARY KEY AUTOINCREMENT, time TEXT, model TEXT, hash TEXT, tokenizer TEXT,
@@ -132,7 +134,8 @@ class Store:
         """Return the newest receipts that hold every word of *text*, at most *limit* (-1: all)."""
         if not text.strip():
             newest = "SELECT * FROM receipts ORDER BY id DESC LIMIT ?"
-            return [self._receipt(row) for row in self._connection.execute(newest, (limit,))]
+            rows = self._connection.execute(newest, (storable(limit),))
+            return [self._receipt(row) for row in rows]
         ids = set.intersection(*(self._holding(word) for word in text.split()))
         chosen = sorted(ids, reverse=True)[: limit if limit >= 0 else None]
         return [receipt for receipt in map(self.get, chosen) if receipt is not None]
@@ -152,7 +155,8 @@ class Store:
 
     def get(self, id: int) -> Receipt | None:
         """Return receipt number *id*, if there is one."""
-        row = self._connection.execute("SELECT * FROM receipts WHERE id = ?", (id,)).fetchone()
+        ask = "SELECT * FROM receipts WHERE id = ?"
+        row = self._connection.execute(ask, (storable(id),)).fetchone()
         return self._receipt(row) if row else None
 
     def remove(self, ids: Iterable[int]) -> int:
@@ -160,7 +164,7 @@ class Store:
         with self._changing():
             removed = [
                 self._connection.execute("DELETE FROM receipts WHERE id = ?", (id,)).rowcount
-                for id in ids
+                for id in map(storable, ids)
             ]
         return sum(removed)
 
@@ -217,6 +221,11 @@ def identity(path: Path | None) -> tuple[int, int] | None:
     except OSError:
         return None
     return (state.st_dev, state.st_ino) if state is not None else None
+
+
+def storable(number: int) -> int:
+    """Return *number*, or the nearest one that SQLite can hold; no receipt has that."""
+    return max(-LARGEST, min(number, LARGEST))
 
 
 def escaped(word: str) -> str:

@@ -16,7 +16,7 @@ from .samples import Start
 from .scripting import NAME, header, read_file
 from .session import Session
 from .settings import LAST_SEED, OF_MODEL, Settings
-from .values import unquoted
+from .values import shown, unquoted, whole
 
 NOTHING = Text("")
 ASSIGNMENT = re.compile(rf"\s*({NAME})(?:\s*=\s*|\s+)(.*)", re.DOTALL)
@@ -86,9 +86,10 @@ def ids(session: Session, ids: Text) -> Iterator[Event]:
 
 def known_id(word: str, vocabulary: int) -> int:
     """Return the id that *word* spells, one of a *vocabulary* of so many."""
-    if not word.isdecimal() or int(word) >= vocabulary:
-        raise GptreplError(f"an id is a whole number from 0 to {vocabulary - 1}, not {word!r}")
-    return int(word)
+    number = whole(word)
+    if number is None or not 0 <= number < vocabulary:
+        raise GptreplError(f"an id is a whole number from 0 to {vocabulary - 1}, not {shown(word)}")
+    return number
 
 
 def expect(session: Session, condition: Text) -> Iterator[Event]:

@@ -16,7 +16,7 @@ from typing import IO
 from .api import GptreplError
 from .arguments import WORD
 from .document import Line
-from .values import unquoted
+from .values import shown, unquoted, whole
 
 NAME = r"[A-Za-z_]\w*"
 REFERENCE = re.compile(rf"\{{\{{(?P<kept>{NAME})\}}\}}|\{{(?P<name>{NAME})\}}")
@@ -176,9 +176,9 @@ def header(line: str) -> tuple[str, list[str]]:
         if span is None:
             values.append(unquoted(word))
             continue
-        first, last = int(span[1]), int(span[2])
-        if abs(last - first) >= LONGEST:
-            raise GptreplError(f"{word} is more than {LONGEST} values")
+        first, last = whole(span[1]), whole(span[2])
+        if first is None or last is None or abs(last - first) >= LONGEST:
+            raise GptreplError(f"{shown(word)} is more than {LONGEST} values")
         step = 1 if first <= last else -1
         values += map(str, range(first, last + step, step))
     return found[1], values

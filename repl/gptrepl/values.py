@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import types
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -19,6 +20,7 @@ import msgspec
 
 from .api import GptreplError, Knob, Text
 
+WHOLE = re.compile(r"-?\d+")
 OFF = ("off", "none", "null", "false", "no")
 ON = ("on", "true", "yes")
 
@@ -67,6 +69,14 @@ def literal(text: str, annotation: Any) -> Any:
                 pass
     choices = {str(c).lower(): c for k in kinds if get_origin(k) is Literal for c in get_args(k)}
     return choices.get(text.lower(), text)
+
+
+def whole(text: str) -> int | None:
+    """Return the whole number that *text* spells; None where it is none that can be read."""
+    try:
+        return int(text) if WHOLE.fullmatch(text) else None
+    except ValueError:  # Python reads no more than some thousand digits
+        return None
 
 
 def narrowed(annotation: Any, limits: Knob) -> Any:
