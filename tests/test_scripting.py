@@ -335,6 +335,18 @@ def test_defaults_leave_only_the_model():
     assert session.settings.max_new_tokens == 200
     assert session.settings.device == "cpu"
     assert session.settings.profile == "default"
+    assert session.settings.origin("dtype") == "default"
+
+
+def test_defaults_leave_the_settings_of_the_model_where_they_came_from():
+    session = session_of(Speller("!"))
+    of_profile = {"dtype": "float32", "device": "cpu", "temperature": 0.1}
+    settings = session.settings.under("p", of_profile).but("command line", device="auto")
+    list(session.apply(settings.but("typed", compile=False)))
+    list(evaluate(session, ":defaults"))
+    found = {name: session.settings.origin(name) for name in ("dtype", "device", "compile")}
+    assert found == {"dtype": "typed", "device": "command line", "compile": "typed"}
+    assert (session.settings.dtype, session.settings.device) == ("float32", "auto")
 
 
 def test_ids_are_a_prompt(session):

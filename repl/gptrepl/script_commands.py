@@ -145,5 +145,11 @@ def defaults(session: Session) -> Iterator[Event]:
     That is the ground on which a script gives the same text everywhere: configuration,
     environment, profile and command line have no say any more.
     """
-    kept = {name: getattr(session.settings, name) for name in OF_MODEL}
-    yield from change(session, Settings().but("typed", **kept))
+    layers = {
+        origin: {name: layer[name] for name in OF_MODEL if name in layer}
+        for origin, layer in session.settings.layers.items()
+    }
+    of_profile, said = layers.pop("profile", {}), layers.get("command line", {})
+    kept = {name: of_profile[name] for name in of_profile if name not in said}
+    layers["typed"] = kept | layers.get("typed", {})
+    yield from change(session, Settings().with_layers(layers))
