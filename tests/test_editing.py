@@ -83,12 +83,19 @@ def test_an_editor_that_fails_discards(session, monkeypatch):
     [
         ("no-such-editor -w", "cannot run 'no-such-editor'"),
         ("sh -c 'printf \"\\377\">$0'", "UTF-8"),
+        ("nano '", 'VISUAL is "nano \'", which cannot be run: No closing quotation'),
     ],
 )
 def test_an_editor_that_is_none(session, monkeypatch, program, says):
     monkeypatch.setenv("VISUAL", program)
     with pytest.raises(GptreplError, match=says):
         run(session, ":edit a")
+
+
+def test_a_blank_name_of_an_editor_is_none(session, monkeypatch):
+    monkeypatch.setenv("VISUAL", " ")
+    monkeypatch.setenv("EDITOR", "sed -i s/a/b/")
+    assert prompts(run(session, ":edit a")) == ["b"]
 
 
 def test_an_emptied_text_is_not_sampled(session, monkeypatch):
@@ -166,9 +173,9 @@ def test_a_story_may_begin_in_the_editor(session, monkeypatch):
 @pytest.mark.parametrize("text", ["a\n", "a\n\n", "a\rb", "a\r\nb\r\n", "a", ""])
 def test_what_is_left_alone_comes_back_to_the_last_sign(monkeypatch, text):
     monkeypatch.setenv("VISUAL", "true")
-    assert edited_text(text, Borrowed()) == text
+    assert edited_text(text, Borrowed().lent()) == text
 
 
 def test_the_line_end_that_an_editor_adds_is_no_part_of_a_text(monkeypatch):
     monkeypatch.setenv("VISUAL", "sh -c 'printf \"b\\r\\nc\\r\\n\" > $0'")
-    assert edited_text("a", Borrowed()) == "b\nc"
+    assert edited_text("a", Borrowed().lent()) == "b\nc"

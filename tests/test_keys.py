@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+from prompt_toolkit.buffer import Buffer
+
+from gptrepl.keys import edit_line
 from shells import CTRL_C, CTRL_D, Terminal, closing, spelling
 
 
@@ -42,6 +48,34 @@ def test_vi_keys_edit_once_they_are_chosen():
     shell = Terminal(spelling("!", 3)).type(f":keys vi\r{CTRL_D}")
     shell.type(f"abd\x1b\x1bxac\r{CTRL_D}")
     assert shell.session.samples[0].prompt == "abc"
+
+
+def edited(line):
+    """What was entered of *line* after the user's editor, and the hints."""
+    entered, hints = [], []
+    buffer = Buffer(accept_handler=lambda buffer: bool(entered.append(buffer.text)))
+    buffer.text = line
+    asyncio.run(edit_line(buffer, hints.append))
+    return entered, hints, buffer.text
+
+
+def test_the_editor_edits_the_line_and_enters_it(monkeypatch):
+    monkeypatch.setenv("VISUAL", "sed -i s/b/c/")
+    assert edited("ab") == (["ac"], [], "")
+
+
+@pytest.mark.parametrize(
+    ("editor", "line", "says"),
+    [
+        ("false", "ab", "false ended with status 1: nothing is sampled"),
+        ("no-such-editor", "ab", "cannot run 'no-such-editor': No such file or directory"),
+        ("nano '", "ab", 'VISUAL is "nano \'", which cannot be run: No closing quotation'),
+        ("true", "\udcffb", "the line holds bytes that are no UTF-8"),
+    ],
+)
+def test_an_editor_that_fails_is_a_hint_and_leaves_the_line(editor, line, says, monkeypatch):
+    monkeypatch.setenv("VISUAL", editor)
+    assert edited(line) == ([], [says], line)
 
 
 def test_f1_helps_with_the_command_that_is_typed():

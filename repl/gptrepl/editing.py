@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from itertools import takewhile
 from pathlib import Path
 
 from . import chat
-from .api import Console, Event, GptreplError, Notice, Text
+from .api import Event, GptreplError, Notice, Text
 from .session import Session
 from .turns import answer, text_of
 from .values import whole
@@ -62,7 +63,7 @@ def edit(session: Session, text: Text = NOTHING) -> Iterator[Event]:
         raise GptreplError("an editor needs a terminal")
     if not text and session.samples:
         text = Text(session.samples[-1].prompt)
-    edited = edited_text(text, session.console)
+    edited = edited_text(text, session.console.lent())
     if not edited:
         yield Notice("nothing to sample from")
         return
@@ -74,11 +75,11 @@ def edit_story(session: Session, text: str) -> Iterator[Event]:
     if session.console is None:
         raise GptreplError("an editor needs a terminal")
     if text:
-        edited = edited_text(text, session.console)
+        edited = edited_text(text, session.console.lent())
         yield from answer(session, edited) if edited else [Notice("nothing to sample from")]
         return
     story = text_of(session) if session.samples else ""
-    edited = edited_text(story, session.console)
+    edited = edited_text(story, session.console.lent())
     if not edited or edited == story:
         yield Notice("the story is as it was")
         return
@@ -98,17 +99,18 @@ def edit_chat(session: Session, text: str) -> Iterator[Event]:
     if not instead:
         if session.console is None:
             raise GptreplError(f"an editor needs a terminal: `:edit {number} TEXT` needs none")
-        instead = edited_text(before, session.console)
+        instead = edited_text(before, session.console.lent())
     if not instead or instead == before:
         yield Notice("nothing is said anew")
         return
     yield from chat.edit_turn(session, turn, instead)
 
 
-def edited_text(text: str, console: Console) -> str:
+def edited_text(text: str, lent: AbstractContextManager[None]) -> str:
     """Return *text* as the user's editor left it, without the line end that editors add.
 
-    What ends with a line end of its own keeps that one; what is left alone comes back as it was.
+    The terminal is *lent* to the editor while it runs. What ends with a line end of its own keeps
+    that one; what is left alone comes back as it was.
 
     Raises GptreplError if there is no editor or if it ends with an error.
     """
@@ -118,7 +120,7 @@ def edited_text(text: str, console: Console) -> str:
     try:
         Path(name).write_bytes(text.encode())
         try:
-            with console.lent():
+            with lent:
                 status = subprocess.run([*program, name], check=False).returncode
         except OSError as error:
             raise GptreplError(f"cannot run {program[0]!r}: {error.strerror}") from None
@@ -128,6 +130,8 @@ def edited_text(text: str, console: Console) -> str:
         if "\r" not in text:  # some editors write it before each line end
             edited = edited.replace("\r\n", "\n")
         return edited if text.endswith("\n") else edited.removesuffix("\n")
+    except UnicodeEncodeError:
+        raise GptreplError("the line holds bytes that are no UTF-8") from None
     except UnicodeDecodeError:
         raise GptreplError("what was edited is not UTF-8 text") from None
     finally:
@@ -136,10 +140,15 @@ def edited_text(text: str, console: Console) -> str:
 
 
 def editor() -> list[str]:
-    """Return the words that start the user's editor."""
-    chosen = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if chosen:
-        return shlex.split(chosen)
+    """Return the words that start the user's editor; raise GptreplError if there is none."""
+    for variable in ("VISUAL", "EDITOR"):
+        chosen = os.environ.get(variable, "")
+        try:
+            words = shlex.split(chosen)
+        except ValueError as error:
+            raise GptreplError(f"{variable} is {chosen!r}, which cannot be run: {error}") from None
+        if words:
+            return words
     for name in EDITORS:
         if shutil.which(name):
             return [name]

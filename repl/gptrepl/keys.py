@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, get_common_complete_suffix
+from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import emacs_mode, has_focus
+from prompt_toolkit.filters import emacs_mode, has_focus, has_selection, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .commands import split
 from .completion import is_command
+from .editing import edited_text
+from .report import failure
 from .session import Session
 
 LEAVE_HINT = "Ctrl-D or :quit leaves"
@@ -26,6 +31,7 @@ def bindings(session: Session, completer: Completer, hint: Callable[[str], None]
     """Return the bindings of the prompt; *hint* shows a line in the toolbar until the next key."""
     keys = KeyBindings()
     add_editing(keys, session, completer, hint)
+    add_editor(keys, hint)
     add_functions(keys, session)
     return keys
 
@@ -63,6 +69,28 @@ def add_editing(
         line = text.removesuffix("\n")
         alone = not event.current_buffer.text and is_command(line)
         event.current_buffer.insert_text(line if alone else text)
+
+
+def add_editor(keys: KeyBindings, hint: Callable[[str], None]) -> None:
+    """Add Ctrl-X Ctrl-E, and `v` for vi: the line goes through the user's editor and is entered."""
+
+    @keys.add("c-x", "c-e", filter=AT_PROMPT & emacs_mode & ~has_selection)
+    @keys.add("v", filter=AT_PROMPT & vi_navigation_mode)
+    def edit(event: KeyPressEvent) -> None:
+        event.app.create_background_task(edit_line(event.current_buffer, hint))
+
+
+async def edit_line(buffer: Buffer, hint: Callable[[str], None]) -> None:
+    """Enter what the user's editor makes of the line; where it fails the line stays as it is."""
+    try:
+        text = await run_in_terminal(
+            lambda: edited_text(buffer.text, nullcontext()), in_executor=True
+        )
+    except Exception as error:  # the loop that runs this would show where it was raised
+        hint(failure(error))
+        return
+    buffer.document = Document(text)
+    buffer.validate_and_handle()
 
 
 def add_functions(keys: KeyBindings, session: Session) -> None:

@@ -187,7 +187,7 @@ def edit(session: Session, name: ProfileName) -> Iterator[Event]:
     draft = path.with_name(f".{path.name}.draft")
     found = draft if draft.exists() else profiles.found().get(name, path)
     before = document.read(found, "the profile") if found.exists() else BLANK
-    text = edited_text(before, session.console)
+    text = edited_text(before, session.console.lent())
     if not text.strip() or (text.strip() == before.strip() and found != draft):
         yield Notice("nothing was saved")
         return

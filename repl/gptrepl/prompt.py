@@ -89,7 +89,6 @@ class Prompt:
             auto_suggest=self._suggester,
             key_bindings=bindings(session, self._completer, self._show_hint),
             enable_suspend=True,
-            enable_open_in_editor=True,
             style=DynamicStyle(self._style),
             include_default_pygments_style=False,
             input=input,
