@@ -181,6 +181,27 @@ def test_a_closed_pipe_ends_quietly():
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize(
+    "words", ["--version", "--help", "plugins", "-c ':tokens 2' -c O", "sample --no-such"]
+)
+def test_what_cannot_be_written_is_one_line(words):
+    reasons = {">/dev/full": "No space left on device", ">&-": "Bad file descriptor"}
+    for place, reason in reasons.items():
+        shell = f"exec {sys.executable} -m gptrepl {words} {place}"
+        done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True)
+        usage = "no-such" in words
+        assert done.returncode == (2 if usage else 1)
+        assert usage or done.stderr.endswith(f": {reason}\n")
+        assert "Traceback" not in done.stderr
+        assert "Exception" not in done.stderr
+
+
+def test_a_closed_stderr_hinders_nothing():
+    shell = f"exec {sys.executable} -m gptrepl -c ':tokens 2' -c 'O my' 2>&- <&-"
+    done = subprocess.run(["bash", "-c", shell], capture_output=True)
+    assert (done.returncode, done.stdout) == (0, b"O myse\n---------------\n")
+
+
 def test_sigint_ends_with_130_and_keeps_the_text():
     command = [sys.executable, "-m", "gptrepl", "-c", ":tokens 100000", "-c", "ROMEO:"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:

@@ -25,13 +25,31 @@ SUBCOMMANDS = {
     "plugin": "write a plugin of your own, or check one",
 }
 """Each is a module of this package with a function `command` that returns a click command."""
+FAILED = 1
+"""The exit status where a command failed."""
 DISABLE = "leave out the plugin NAME, or KIND:NAME; may repeat"
 """The option `--disable` of every command."""
 
 
 def main() -> None:
     """Run the command `gptrepl` and exit with its status."""
+    open_closed()
     leave(run(sys.argv[1:]))
+
+
+def open_closed() -> None:
+    """Open what was closed of the standard streams, so that no other file takes its number.
+
+    Nothing can be read from them, what is written to stderr is lost, and stdout refuses it.
+    """
+    for number, name, flags in (
+        (0, "stdin", os.O_RDONLY),
+        (1, "stdout", os.O_RDONLY),
+        (2, "stderr", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            os.dup2(os.open(os.devnull, flags), number)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
 def leave(status: int) -> NoReturn:
@@ -39,12 +57,21 @@ def leave(status: int) -> NoReturn:
 
     A library that is being imported or computes on a thread does not survive the end of Python.
     """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):  # it takes no more, which Python would find out once more
+            status = status or FAILED
+            with contextlib.suppress(OSError, ValueError):
+                silence(stream.fileno())
     if any(thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # closed, or nobody reads it
-                stream.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def silence(number: int) -> None:
+    """Let what is still written to the open file *number* be lost."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def disabled(argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -67,8 +94,26 @@ def disabled(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command line *argv* and return the exit status."""
+    try:
+        return obey(argv)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read the samples has seen enough
+        silence(1)
+        return 0
+    except OSError as error:  # stdout, where the disk is full
+        from ..report import failure
+
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"gptrepl: {failure(error)}\n")
+        return FAILED
+
+
+def obey(argv: Sequence[str]) -> int:
+    """Do what the command line *argv* says and return the exit status."""
     if list(argv) == ["--version"]:  # nothing is imported for it
         sys.stdout.write(f"gptrepl {__version__}\n")
+        sys.stdout.flush()
         return 0
     import click
 
@@ -93,8 +138,3 @@ def run(argv: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:  # whoever read the samples has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
