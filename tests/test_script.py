@@ -152,6 +152,9 @@ def test_no_input_is_no_error():
         (["--nonsense"], 2, "Error: No such option"),
         (["-c", ":load nowhere/"], 3, "-c:1: nothing here can load 'nowhere/'"),
         (["-c", ":temp hot"], 1, "-c:1: temperature must be a number"),
+        (["-c", ":temp 1", "-c", ":echo \udcff"], 1, "-c:2: byte 7 of the line is no UTF-8"),
+        (["--stop", "\udcff"], 2, "Error: stop must be text, not '\\udcff'"),
+        (["--temperature", "\udcff"], 2, "Error: temperature must be a number"),
     ],
 )
 def test_the_exit_status_tells_what_went_wrong(args, status, message):

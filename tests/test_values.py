@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gptrepl.api import GptreplError, Knob
-from gptrepl.values import convert, format_value, near, spelled
+from gptrepl.values import convert, format_value, near, spelled, unquoted
 
 WINDOW = int | Literal["off", "all"]
 
@@ -77,6 +77,17 @@ def test_a_refusal_names_the_thing_the_value_and_the_way_out(value, annotation, 
 @pytest.mark.parametrize("value", [0.1, 40.0, 1e30, 0.123456789, 1 / 3, 1.0000001])
 def test_a_number_is_written_with_all_the_digits_that_make_it(value):
     assert convert(format_value(value), float, "knob") == value
+
+
+@pytest.mark.parametrize("annotation", [int, float, bool, WINDOW])
+def test_bytes_that_are_no_text_are_refused(annotation):
+    with pytest.raises(GptreplError, match=r"x must be .*, not '\\udcff'"):
+        convert("\udcff", annotation, "x")
+
+
+def test_half_a_pair_is_no_escape():
+    assert unquoted('"\\ud83d\\ude00"') == "\U0001f600"
+    assert unquoted('"\\ud83d"') == '"\\ud83d"'
 
 
 def test_names_are_spelled_in_many_ways():

@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from . import chain, plugins, stops
 from .api import Changes, GptreplError, Knob, Sampler, Text, knob
-from .values import OFF, convert, format_value, near, shown, spelled
+from .values import OFF, convert, format_value, is_broken, near, shown, spelled
 
 Origin = Literal["default", "configuration", "environment", "profile", "command line", "typed"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
@@ -191,6 +191,8 @@ class Settings:
         """Return the value that setting or sampler *name* takes from *value*, as written."""
         if name not in FIELDS:
             return chain.build(name, value, self.samplers.get(name))
+        if isinstance(value, str) and is_broken(value):
+            raise GptreplError(f"{name} must be text, not {shown(value)}")
         if name == "seed" and str(value).lower() in ("-1", *OFF):
             value = "random"
         if name == "chain":

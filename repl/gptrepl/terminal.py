@@ -23,6 +23,7 @@ from .report import failure
 from .screen import Screen, harmless
 from .session import Session
 from .statusbar import StatusBar
+from .values import is_broken
 
 SIGN = "> "
 HINT = "this terminal (TERM={term}) gets plain input without history or colours"
@@ -255,5 +256,5 @@ def size() -> tuple[int, int]:
 
 def refuse_broken(line: str) -> None:
     """Raise GptreplError if *line* holds bytes that were no UTF-8."""
-    if any("\ud800" <= character <= "\udfff" for character in line):
+    if is_broken(line):
         raise GptreplError("the line holds bytes that are no UTF-8")

@@ -48,7 +48,7 @@ def convert(value: Any, annotation: Any, name: str, limits: Knob | None = None) 
             narrowed(annotation, limits),
             strict=False,
         )
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):  # bytes that are no text are no value
         result = math.nan
     if isinstance(result, float) and not math.isfinite(result):
         wanted = describe(annotation, limits)
@@ -175,9 +175,15 @@ def unquoted(word: str) -> str:
     if len(word) < 2 or not word.startswith('"') or not word.endswith('"'):
         return word
     try:
-        return str(json.loads(word, strict=False))
+        text = str(json.loads(word, strict=False))
     except ValueError:
         return word
+    return word if is_broken(text) else text
+
+
+def is_broken(text: str) -> bool:
+    """Return whether *text* holds what no UTF-8 can spell: bytes that were none, half a pair."""
+    return any("\ud800" <= character <= "\udfff" for character in text)
 
 
 @lru_cache(maxsize=1024)

@@ -182,7 +182,7 @@ def session_of(
 def inputs(script: str | None, lines: Sequence[str]) -> tuple[Iterator[str], str]:
     """Return the lines to run and the name to call them by in errors."""
     if lines:
-        return (line for text in lines for line in text.split("\n")), "-c"
+        return read(BytesIO("\n".join(lines).encode("utf-8", "surrogateescape"))), "-c"
     if script is None:
         stream = getattr(sys.stdin, "buffer", None)  # None: it was closed before we began
         return (read(stream) if stream else iter(())), "<stdin>"
