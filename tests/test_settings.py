@@ -75,6 +75,8 @@ def test_a_value_is_taken_and_shown(name, value, shown):
         ("chain", "seed"),
         ("chain", 5),
         ("chain", {"top_k": 1}),
+        ("stop", ["a", "\ud800"]),
+        ("system", "\ud800"),
         ("topp2", "1"),
         ("repetition_penalty", {"windo": 3}),
         ("repetition_penalty", [1.2, "off", 3]),

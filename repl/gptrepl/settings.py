@@ -191,7 +191,8 @@ class Settings:
         """Return the value that setting or sampler *name* takes from *value*, as written."""
         if name not in FIELDS:
             return chain.build(name, value, self.samplers.get(name))
-        if isinstance(value, str) and is_broken(value):
+        texts = value if isinstance(value, list | tuple) else [value]
+        if any(isinstance(text, str) and is_broken(text) for text in texts):
             raise GptreplError(f"{name} must be text, not {shown(value)}")
         if name == "seed" and str(value).lower() in ("-1", *OFF):
             value = "random"
