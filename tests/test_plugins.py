@@ -209,6 +209,9 @@ def test_one_can_be_left_out(site):
     assert rows["sampler", "prints"][4] == "prints"
     done = gptrepl(site, "--disable", "fine", "-c", ":fine 1")
     assert (done.returncode, done.stderr) == (1, "-c:1: no command :fine (did you mean :file?)\n")
+    done = gptrepl(site, "plugins", "--disable")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no plugin named '' to disable" in done.stderr
     done = gptrepl(site, "--disable", "fien")
     assert done.returncode == 2
     assert "no plugin named 'fien' to disable (did you mean fine?)" in done.stderr

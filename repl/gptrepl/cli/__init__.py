@@ -88,7 +88,7 @@ def disabled(argv: Sequence[str]) -> tuple[list[str], list[str]]:
         elif sign:
             names.append(name)
         else:
-            names += [name for name in [next(rest, None)] if name is not None]
+            names.append(next(rest, ""))
     return words, names
 
 
