@@ -71,7 +71,8 @@ def test_the_installed_command_does_the_same(here):
         (["gone.py"], 2, "cannot read the configuration 'gone.py': No such file"),
         (["bad.py"], 2, "bad.py:2: 'open(1)' is no literal, and nothing in the file is executed"),
         (["worse.py"], 2, "worse.py:1: only `name = value` lines are read"),
-        (["no.py"], 2, "no.py:1: it is not Python"),
+        (["no.py"], 2, "no.py:1: it is not Python: invalid"),
+        (["chat.yaml"], 2, "chat.yaml: system has no place here: sample.py has no such option"),
         (["bad.yaml"], 2, "bad.yaml:1: unknown key 'tmep'"),
         (["runs.yaml"], 2, "runs.yaml has commands, which only the shell runs"),
     ],
@@ -82,6 +83,7 @@ def test_a_fault_is_one_line_and_a_status(args, status, said, here, capsys):
     (here / "no.py").write_text("a = = 1\n")
     (here / "bad.yaml").write_text("tmep: 1\n")
     (here / "runs.yaml").write_text("commands: [':temp 0']\n")
+    (here / "chat.yaml").write_text("temperature: 1\nsystem: be nice\n")
     done, out, err = sample(capsys, *args)
     assert (done, out) == (status, "")
     assert said in err

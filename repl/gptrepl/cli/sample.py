@@ -25,7 +25,6 @@ from ..plugins import installed
 from ..profiles import Profile
 from ..profiles import read as read_profile
 from ..prompts import start_of
-from ..report import failure
 from ..script import FAILED, INTERRUPTED, NO_MODEL, OK, Script, stdio
 from ..session import Session
 from ..settings import FIELDS, Settings
@@ -133,7 +132,7 @@ def assignments(file: str, known: set[str]) -> Iterator[str]:
     Their texts are in quotes, as Python has them, so that `literal` takes them as they are.
     """
     if file.endswith((".yaml", ".yml")):
-        yield from said_by(read_profile(file))
+        yield from said_by(read_profile(file), known)
         return
     try:
         tree = ast.parse(Path(file).expanduser().read_text(encoding="utf-8"), file)
@@ -141,7 +140,8 @@ def assignments(file: str, known: set[str]) -> Iterator[str]:
         raise GptreplError(f"cannot read the configuration {file!r}: {error.strerror}") from None
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
-        raise GptreplError(f"{file}:{line}: it is not Python: {failure(error)}") from None
+        reason = getattr(error, "msg", None) or str(error)
+        raise GptreplError(f"{file}:{line}: it is not Python: {reason}") from None
     for node in tree.body:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
@@ -152,11 +152,15 @@ def assignments(file: str, known: set[str]) -> Iterator[str]:
             yield f"--{target.id}={constant(node, file)!r}"
 
 
-def said_by(profile: Profile) -> Iterator[str]:
-    """Yield the options that *profile* sets; raise GptreplError if it has lines to run."""
+def said_by(profile: Profile, known: set[str]) -> Iterator[str]:
+    """Yield the options that *profile* sets; raise GptreplError for what sample.py has not."""
     if profile.commands:
         raise GptreplError(f"{profile.path} has commands, which only the shell runs")
     for name, value in profile.changes.items():
+        if name not in known and name != "log":
+            raise GptreplError(
+                f"{profile.path}: {name} has no place here: sample.py has no such option"
+            )
         switch = "--log" if value else "--no_log"
         yield switch if name == "log" else f"--{name}={written(name, value)!r}"
 
