@@ -149,6 +149,7 @@ def test_no_input_is_no_error():
         (["--temperature", "hot"], 2, "Error: temperature must be a number"),
         (["--profile", "nothing"], 2, "Error: no profile named 'nothing'"),
         (["--script", "gone.txt"], 2, "Error: cannot read the script 'gone.txt'"),
+        (["--script", "a.txt", "-c", ":temp"], 2, "Error: lines come from --script or from -c"),
         (["--nonsense"], 2, "Error: No such option"),
         (["-c", ":load nowhere/"], 3, "-c:1: nothing here can load 'nowhere/'"),
         (["-c", ":temp hot"], 1, "-c:1: temperature must be a number"),

@@ -110,6 +110,8 @@ def shell(
     if version:
         click.echo(f"gptrepl {__version__}")
         return 0
+    if script is not None and lines:
+        raise click.UsageError("lines come from --script or from -c, not from both")
     talks = not (script or lines or as_json) and is_terminal(sys.stdin) and is_terminal(sys.stdout)
     log = Log()
     keepers: list[Log | Recording] = [log]
