@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -180,7 +182,7 @@ def test_a_turn_is_said_anew_and_the_chat_goes_on_from_there(session):
 def test_a_turn_is_edited_in_the_editor(session, monkeypatch):
     asked = []
 
-    def edited(text, console):
+    def edited(text, lent):
         asked.append(text)
         return "Hey"
 
@@ -188,7 +190,7 @@ def test_a_turn_is_edited_in_the_editor(session, monkeypatch):
     say(session, "Hi")
     with pytest.raises(GptreplError, match="an editor needs a terminal: `:edit 1 TEXT` needs none"):
         say(session, ":edit 1")
-    session.console = object()
+    session.console = SimpleNamespace(lent=nullcontext)
     say(session, ":edit 1")
     assert asked == ["Hi"]
     assert roles(session)[0] == ("user", "Hey")
@@ -275,6 +277,9 @@ def test_a_file_may_hold_a_message_a_line(session, tmp_path):
         (b"{", r"talk\.jsonl:1: no JSON"),
         (b'\n{"role": "tool", "content": "x"}', r"talk\.jsonl:2: a message has a role"),
         (b'{"messages": [{"role": "user", "content": []}]}', "a text as its content"),
+        (b'{"role": "user", "content": "\\ud800"}', "a text as its content"),
+        (b'{"role": {}, "content": "x"}', "a message has a role"),
+        (b"[" * 100_000, r"talk\.jsonl:1: no JSON"),
         (b"3", "a message has a role"),
         (b"\xff", "is not UTF-8 text"),
         (b'{"role": "user", "content": "refused"}', "the template refuses this"),

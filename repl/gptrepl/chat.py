@@ -17,6 +17,7 @@ from .api import Event, GptreplError, Notice, Table, Transcript, command
 from .samples import Message, Sample, Start, Turn
 from .session import Session
 from .speakers import parts
+from .values import is_broken
 from .writing import writer_of
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
@@ -235,16 +236,17 @@ def parsed(line: str, where: str) -> Iterator[Message]:
     """Yield the messages that a line of JSON holds."""
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # it may be nested without end
         raise GptreplError(f"{where}: no JSON: {error}") from None
     listed = value.get("messages", [value]) if isinstance(value, dict) else value
     for one in listed if isinstance(listed, list) else [listed]:
-        role = one.get("role") if isinstance(one, Mapping) else None
-        if role not in ROLES or not isinstance(one.get("content"), str):
+        found = one if isinstance(one, Mapping) else {}
+        role, content = found.get("role"), found.get("content")
+        if role not in ROLES or not isinstance(content, str) or is_broken(content):
             raise GptreplError(
                 f"{where}: a message has a role ({', '.join(ROLES)}) and a text as its content"
             )
-        yield message(role, one["content"])
+        yield message(role, content)
 
 
 @command(verbs={"show": show, "save": save, "load": load})
