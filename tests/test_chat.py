@@ -319,7 +319,8 @@ def test_a_base_model_needs_a_plain_template():
 def test_the_profile_chat_gives_one_with_its_stops():
     model = Replier(" Hello.\nUser: And", " Well\nUser:", opening="Assistant:")
     session = session_of(model, temperature=0, max_new_tokens=30)
-    say(session, ":profile chat", "Hi", "You?")
+    events = say(session, ":profile chat", "Hi", "You?")
+    assert not [one for one in events if isinstance(one, Notice) and "no effect" in one.text]
     assert session.samples[0].prompt == "User: Hi\nAssistant: Hello.\nUser: You?\nAssistant:"
     assert session.samples[0].text.endswith("You?\nAssistant: Well")
     assert roles(session)[1] == ("assistant", " Hello.")

@@ -93,7 +93,7 @@ def test_a_value_means_what_it_says(text, name, shown):
         ("[a]: 1", "p.yaml:1: a key is a word"),
         ("top_k: [1, 2]", "p.yaml:1: top_k takes at most 1 values"),
         ("repetition_penalty: {wat: 1}", "p.yaml:1: repetition_penalty has"),
-        ("chain: [top_k, nothing]", "p.yaml:1: chain: no setting named 'nothing'"),
+        ("chain: [top_k, nothing]", "p.yaml:1: chain: no sampler named 'nothing'"),
         ("seed: {a: {b: {c: {d: 1}}}}", "p.yaml:1: it is nested too deeply"),
         ("start: !!python/object/apply:os.system [ls]", "p.yaml:1: tags (!) are not read"),
         ("start: !mine x", "p.yaml:1: tags (!) are not read"),

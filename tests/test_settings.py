@@ -69,6 +69,7 @@ def test_a_value_is_taken_and_shown(name, value, shown):
         ("device", "gpu"),
         ("dtype", "int8"),
         ("num_samples", "0"),
+        ("num_samples", "1000000000000"),
         ("max_new_tokens", "-1"),
         ("chain", "top_k top_k"),
         ("chain", "nonsense"),

@@ -52,6 +52,7 @@ def test_a_value_becomes_its_type(value, annotation, expected):
         ("40.5", int, Knob(ge=0), "k must be a whole number, 0 or more, not '40.5'"),
         (40.5, int, Knob(), "k must be a whole number, not 40.5"),
         ("nan", float, Knob(ge=0, le=1), "k must be a number from 0 to 1, not 'nan'"),
+        ("2", float, Knob(gt=0, le=1), "k must be a number above 0, at most 1, not '2'"),
         ("inf", float, Knob(gt=0), "k must be a number above 0, not 'inf'"),
         ("1e400", float, Knob(), "k must be a number, not '1e400'"),
         ("1_0", int, Knob(), "k must be a whole number, not '1_0'"),

@@ -17,6 +17,7 @@ from .api import Event, GptreplError, Notice, Table, Transcript, command
 from .samples import Message, Sample, Start, Turn
 from .session import Session
 from .speakers import parts
+from .stops import ends_of
 from .values import is_broken
 from .writing import writer_of
 
@@ -115,9 +116,17 @@ def transcript(sample: Sample, session: Session) -> Notice:
     return Transcript(sample.text, parts=(*turns, (ASSISTANT, reply)))
 
 
-def changes(samples: Sequence[Sample]) -> dict[str, Any]:
+def changes(session: Session, samples: Sequence[Sample]) -> dict[str, Any]:
     """Return what holds besides the settings while *samples* go on: a turn ends at its end."""
-    return {"stop_at_end": True} if any(one.turn is not None for one in samples) else {}
+    return ending(session) if any(one.turn is not None for one in samples) else {}
+
+
+def ending(session: Session) -> dict[str, Any]:
+    """Return what has a turn end where its speaker does, if the model in memory can tell."""
+    loaded = session.loaded
+    assert loaded is not None
+    can_end = writer_of(loaded) is not None or ends_of(loaded.tokenizer)
+    return {"stop_at_end": True} if can_end else {}
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -129,7 +138,8 @@ def reply_to(session: Session, line: str) -> Iterator[Event]:
     many = session.settings.num_samples
     if many > 1:
         yield from session.remark(f"num_samples {many} has no effect: a conversation has one reply")
-    yield from session.resume([begun(session, line)], stop_at_end=True)
+    start = begun(session, line)
+    yield from session.resume([start], **ending(session))
 
 
 def edit_turn(session: Session, number: int, content: str) -> Iterator[Event]:
@@ -138,7 +148,7 @@ def edit_turn(session: Session, number: int, content: str) -> Iterator[Event]:
     place = place_of(before, number)
     yield from session.ready()
     start = answering(session, [*before[:place], message(USER, content)])
-    yield from session.resume([start], stop_at_end=True)
+    yield from session.resume([start], **ending(session))
 
 
 def turn_of(session: Session, number: int) -> str:

@@ -139,7 +139,10 @@ def remove(session: Session, *ids: int) -> Iterator[Event]:
     """Remove the receipts IDS."""
     if not ids:
         raise GptreplError(":log rm needs the numbers of receipts, see :log")
-    yield Notice(f"{counted(log_of(session).remove(*ids))} removed")
+    log = log_of(session)
+    for id in ids:
+        log.get(id)  # nothing is removed where one of them is none
+    yield Notice(f"{counted(log.remove(*ids))} removed")
 
 
 def on(session: Session) -> Iterator[Event]:

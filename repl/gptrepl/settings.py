@@ -85,7 +85,9 @@ class Settings:
     start: Text = knob(
         NEWLINE, help="the text that :sample draws from; FILE:PATH reads it from a file"
     )
-    num_samples: int = knob(1, ge=1, help="how many samples to draw", aliases=("samples", "n"))
+    num_samples: int = knob(
+        1, ge=1, le=100_000, help="how many samples to draw", aliases=("samples", "n")
+    )
     max_new_tokens: int = knob(200, ge=0, help="how long a sample gets", aliases=("tokens",))
     draft: int | Literal["auto", "off"] = knob(
         "off",
@@ -273,6 +275,18 @@ def proper(name: str) -> str:
     raise GptreplError(f"no setting named {name!r}{near(name.lower(), known_names())}")
 
 
+def proper_sampler(name: str) -> str:
+    """Return the sampler that *name* means; raise GptreplError for any other name."""
+    try:
+        found = proper(name)
+    except GptreplError:
+        samplers = plugins.installed("samplers")
+        raise GptreplError(f"no sampler named {name!r}{near(name.lower(), samplers)}") from None
+    if found in FIELDS:
+        raise GptreplError(f"{found} is no sampler, so it has no place in the chain")
+    return found
+
+
 def known_names() -> list[str]:
     """Return the proper names of all settings and samplers."""
     return list(dict.fromkeys([*FIELDS, *plugins.installed("samplers")]))
@@ -285,10 +299,8 @@ def check_order(value: Any) -> tuple[str, ...]:
         raise GptreplError(f"chain must be a list of samplers, not {shown(value)}")
     if " ".join(map(str, listed)).lower() in ("auto", "default", "off", "by stage"):
         return ()
-    order = [proper(str(name)) for name in listed]
+    order = [proper_sampler(str(name)) for name in listed]
     for name in order:
-        if name in FIELDS:
-            raise GptreplError(f"{name} is no sampler, so it has no place in the chain")
         if order.count(name) > 1:
             raise GptreplError(f"the chain names {name} twice")
     return tuple(order)

@@ -74,7 +74,9 @@ def more(session: Session, tokens: int | None = None) -> Iterator[Event]:
     goes_on = getattr(session.model, "continues", False)
     if not goes_on and any(one.turn is not None and one.turn.at_server for one in samples):
         raise GptreplError("a server begins a turn anew: :retry draws another reply")
-    changes = chat.changes(samples) | ({} if tokens is None else {"max_new_tokens": tokens})
+    changes = chat.changes(session, samples) | (
+        {} if tokens is None else {"max_new_tokens": tokens}
+    )
     yield from session.resume(starts, **changes)
 
 
@@ -87,7 +89,7 @@ def retry(session: Session) -> Iterator[Event]:
             Start(one.prompt, asked(session, one), after(one, samples), one.known, one.turn)
             for one in samples
         ],
-        **chat.changes(samples),
+        **chat.changes(session, samples),
     )
 
 

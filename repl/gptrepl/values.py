@@ -131,7 +131,8 @@ def scope(limits: Knob) -> str:
     """Return the range in words: ` from 0 to 1`, ` above 0`, or nothing."""
     low = "" if limits.ge is None else f" from {limits.ge:g}"
     low = low or ("" if limits.gt is None else f" above {limits.gt:g}")
-    high = "" if limits.le is None else f" to {limits.le:g}" if low else f" up to {limits.le:g}"
+    upper = " to" if limits.ge is not None else ", at most" if low else " up to"
+    high = "" if limits.le is None else f"{upper} {limits.le:g}"
     if limits.lt is not None:
         high = f" below {limits.lt:g}"
     if low.startswith(" from") and not high:

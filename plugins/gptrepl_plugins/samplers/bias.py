@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+DIGITS = 18
+"""An id has no more of them."""
 LARGEST = 1e30
 """A bias is smaller, so that a logit stays a number."""
 
@@ -41,6 +43,8 @@ class LogitBias:
         """Refuse what is no list of tokens and numbers."""
         for phrase in phrases(self.logit_bias, "logit_bias"):
             _amount(phrase)
+            if _is_id(phrase) and len(phrase.text) > DIGITS:
+                raise GptreplError(f"logit_bias has no token of {len(phrase.text)} digits")
 
     def bind(self, tokenizer: Tokenizer, prompt_length: int) -> BoundLogitBias:
         """Return the sampler that knows the ids.
@@ -91,8 +95,9 @@ def _amount(phrase: Phrase) -> float:
     except ValueError:
         amount = math.nan
     if not amount < LARGEST:
-        written = "nothing" if phrase.value is None else repr(phrase.value)
-        raise GptreplError(f"logit_bias of {phrase.text!r} must be a number or -inf, not {written}")
+        written = "nothing" if phrase.value is None else repr(phrase.value[:DIGITS])
+        name = repr(phrase.text[:DIGITS])
+        raise GptreplError(f"logit_bias of {name} must be a number or -inf, not {written}")
     return amount
 
 

@@ -81,6 +81,12 @@ def test_what_is_no_list_is_refused(line):
 # --- logit bias ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("line", [f"{'9' * 5000}=1", "9" * 5000, f"a={'x' * 5000}"])
+def test_what_is_too_long_is_refused_in_one_short_line(line):
+    with pytest.raises(GptreplError, match=r"^logit_bias [^\n]{1,80}$"):
+        LogitBias(line)
+
+
 def test_bias_by_id_and_by_text():
     left = apply(LogitBias('0=-inf, "b"=2.5, ab=-1'), [0])
     assert left.tolist() == [GONE, 2.5, 0.0, -1.0, 0.0]
