@@ -262,7 +262,9 @@ def test_no_new_tokens_give_the_prompt():
 @pytest.mark.parametrize("n", [0, -1, 2.5, "no"])
 def test_a_number_of_samples_that_is_none_is_refused(n):
     session = session_of(Uniform())
-    with pytest.raises(GptreplError, match="num_samples must be a whole number from 1 to 100000, not"):
+    with pytest.raises(
+        GptreplError, match="num_samples must be a whole number from 1 to 100000, not"
+    ):
         session.generate("x", n=n)
     assert session.samples == []
 

@@ -6,7 +6,9 @@ and the rows are drawn one by one, which tells whose fault it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from .api import GptreplError
@@ -36,16 +38,16 @@ def picks(
 
     None: nothing was drawn, because some row has nothing finite to draw from.
     """
-    left, logprobs = remaining(logits, rows[alive[0]], known), logits.log_softmax(-1)
-    if left is None or not bool((left.amax(-1) + logprobs.amax(-1)).isfinite().all()):
+    left = remaining(logits, rows[alive[0]], known)
+    if left is None or not all(map(math.isfinite, left.amax(-1).tolist())):
         return None
     tokens = draw_all(left, [rows[index].generator for index in alive])
-    drawn = logprobs.gather(1, tokens[:, None]).squeeze(1)
-    if not bool(drawn.isfinite().all()):
+    logprobs = logits.log_softmax(-1).gather(1, tokens[:, None]).squeeze(1).tolist()
+    if not all(map(math.isfinite, logprobs)):
         raise GptreplError(broken(logits))
-    measured = [measures(*pair) if measure else () for pair in zip(logits, left, strict=True)]
-    found = zip(alive, tokens.tolist(), drawn.tolist(), measured, strict=True)
-    return _append(rows, [Pick(*own, *more) for *own, more in found])
+    more = [measures(*pair) for pair in zip(logits, left, strict=True)] if measure else repeat(())
+    found = zip(alive, tokens.tolist(), logprobs, more, strict=measure)
+    return _append(rows, [Pick(*own, *measured) for *own, measured in found])
 
 
 def _append(rows: Sequence[Row], found: Iterable[Pick]) -> Iterator[Pick]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SMALLEST = 1e-8
 """Below it a temperature counts as zero."""
+TINY = 1e-3
+"""Below it logits that a model might give, divided by it, are too large for float32."""
 LARGEST = 1e38
 """Above it a temperature would not be a number in float32."""
 
@@ -51,7 +53,7 @@ class Temperature:
             alone = logits.new_full(logits.shape, float("-inf"))
             return alone.scatter_(-1, best, logits.gather(-1, best))
         scaled: Tensor = logits / min(self.temperature, LARGEST)
-        if float(scaled.max()) == float("inf"):  # too small a divisor for logits as large as these
+        if self.temperature < TINY and float(scaled.max()) == float("inf"):
             shifted = (logits - logits.amax(-1, keepdim=True)) / self.temperature
             return shifted.where(scaled.amax(-1, keepdim=True) == float("inf"), scaled)
         return scaled
