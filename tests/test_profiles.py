@@ -130,6 +130,16 @@ def test_every_fault_of_a_file_is_found():
     assert sorted(fault.split(":")[1] for fault in faults) == ["1", "3", "4"]
 
 
+def test_a_repeated_key_hides_no_other_fault():
+    text = "extends: gone\ntemp: hot\nseed: 1\nseed: 2\ncommands: []\ncommands: []\nnothing: 3"
+    _, faults = profiles.examine(text, Path("p.yaml"))
+    assert [fault.split(":")[1] for fault in faults] == ["1", "2", "4", "6", "7"]
+    assert faults[2:4] == [
+        "p.yaml:4: seed: it is set twice, first in line 3",
+        "p.yaml:6: commands: it is set twice, first in line 5",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "places"),
     [

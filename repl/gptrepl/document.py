@@ -61,7 +61,7 @@ def read(path: Path, what: str) -> str:
 
 
 def entries(text: str, path: Path, what: str) -> list[Entry]:
-    """Return the entries of a mapping; an empty file has none.
+    """Return the entries of a mapping, repeated ones too; an empty file has none.
 
     Raises GptreplError, as `file:line: ...`, for what is no mapping of words to values; *what*
     says in it what the file should be.
@@ -88,14 +88,14 @@ class Reader:
         self._seen: set[int] = set()
 
     def pairs(self, node: yaml.MappingNode, depth: int = 1) -> Iterator[Entry]:
-        """Yield each entry of a mapping; a repeated key is an error."""
+        """Yield each entry of a mapping; inside of another one a repeated key is an error."""
         seen: dict[str, int] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
                 raise self.fault(key_node, "a key is a word")
             key = str(key_node.value)
-            if key in seen:
+            if depth > 1 and key in seen:
                 raise self.fault(key_node, f"{key}: it is set twice, first in line {seen[key]}")
             seen[key] = line
             yield Entry(key, self.plain(value_node, depth), line, lines_of(value_node))

@@ -209,10 +209,15 @@ def gather(
     """
     changes: dict[str, Any] = {}
     faults: list[str] = []
+    seen: dict[str, int] = {}
     for entry in entries:
+        where = f"{path}:{entry.line}: "
+        if entry.key in seen:
+            faults.append(f"{where}{entry.key}: it is set twice, first in line {seen[entry.key]}")
+            continue
+        seen[entry.key] = entry.line
         if entry.key in notes:
             continue
-        where = f"{path}:{entry.line}: "
         try:
             name = proper(entry.key)
         except GptreplError:
