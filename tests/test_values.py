@@ -62,6 +62,7 @@ def test_a_value_becomes_its_type(value, annotation, expected):
         ((), float, Knob(), "k must be a number, not []"),
         (["a", 0.5], float, Knob(), "k must be a number, not ['a', 0.5]"),
         (1.0000001, float, Knob(le=1), "k must be a number up to 1, not 1.0000001"),
+        (Fraction(10**400), float, Knob(), f"k must be a number, not {'1' + 56 * '0'}..."),
         (np.int64(-3), int, Knob(ge=0), "k must be a whole number, 0 or more, not -3"),
         ("x", WINDOW, Knob(ge=1), "k must be a whole number, 1 or more, off or all, not 'x'"),
         ("maybe", bool, Knob(), "k must be on or off, not 'maybe'"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -23,6 +22,7 @@ from .values import (
     format_value,
     metavar,
     near,
+    quoted,
     spelled,
     unquoted,
 )
@@ -198,7 +198,7 @@ def written(sampler: Any) -> str:
 def word(value: Any) -> str:
     """Return one of several values as it is typed: in double quotes where it needs them."""
     text = format_value(value)
-    return text if BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if BARE.fullmatch(text) else quoted(text)
 
 
 def data(sampler: Any) -> Any:

@@ -8,7 +8,6 @@ prompt. Failed commands, loops, profiles and variables leave nothing but what th
 from __future__ import annotations
 
 import itertools
-import json
 import platform
 import re
 from collections.abc import Iterable, Iterator
@@ -22,6 +21,7 @@ from .loading import Loaded
 from .samples import Sample
 from .settings import FIELDS, NEVER_SAVED, Settings
 from .stops import written as written_stops
+from .values import quoted
 
 PLAIN = re.compile(r"[\w./~+-]+")
 NO_LINE = "no line of a script draws samples from one stream"
@@ -89,7 +89,7 @@ class Recording:
         yield f":# {environment(loaded)}"
         source, tokenizer = place(loaded.source), tokenizer_of(settings)
         if tokenizer == "auto" or " " in tokenizer:
-            yield f":load {quoted(source)}"
+            yield f":load {word(source)}"
             before = Settings().but(model=settings.model)
         else:  # a checkpoint may not load without it
             yield f":load {source} {tokenizer}"
@@ -161,11 +161,11 @@ def line_of(sample: Sample, loaded: Loaded) -> str:
     prompt = sample.prompt
     if loaded.encode(prompt) != list(sample.ids):
         ids = " ".join(map(str, sample.ids))
-        return f":ids {ids} as {json.dumps(prompt, ensure_ascii=False)}"
+        return f":ids {ids} as {quoted(prompt)}"
     is_plain = prompt == prompt.strip("\ufeff") and not prompt.startswith(":")
     if is_plain and not re.search(r"[\r\n]", prompt):
         return prompt
-    return f":prompt {json.dumps(prompt, ensure_ascii=False)}"
+    return f":prompt {quoted(prompt)}"
 
 
 def typed(name: str, value: Any) -> str:
@@ -174,9 +174,9 @@ def typed(name: str, value: Any) -> str:
         case bool():
             return "on" if value else "off"
         case dict():
-            return " ".join(f"{field}={quoted(typed(field, one))}" for field, one in value.items())
+            return " ".join(f"{field}={word(typed(field, one))}" for field, one in value.items())
         case str() if name in FIELDS:
-            return quoted(value)
+            return word(value)
         case list() if name == "stop":
             return written_stops(value)
         case list():
@@ -187,9 +187,9 @@ def typed(name: str, value: Any) -> str:
             return str(value)
 
 
-def quoted(text: str) -> str:
+def word(text: str) -> str:
     """Return *text* as one word of a command line."""
-    return text if PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if PLAIN.fullmatch(text) else quoted(text)
 
 
 def place(source: str) -> str:

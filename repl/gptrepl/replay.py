@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from .receipts import CUT, Drawn, Receipt, place_of, tokenizer_of, versions
 from .samples import Start
 from .session import Session
 from .settings import OF_MODEL, Settings
+from .values import quoted
 from .writing import writer_of
 
 GROUND = "receipt"
@@ -181,4 +181,4 @@ def spelled(token: int, tokenizer: Tokenizer) -> str:
     if token >= tokenizer.vocab_size:
         return f"id {token}"
     text = tokenizer.token_bytes(token).decode("utf-8", "replace")
-    return json.dumps(text, ensure_ascii=False)
+    return quoted(text)

@@ -8,7 +8,6 @@ user's own: the file config.yaml, and variables such as GPTREPL_TEMPERATURE.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,7 +16,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 from . import chain, plugins, stops
 from .api import Changes, GptreplError, Knob, Sampler, Text, knob
-from .values import OFF, convert, format_value, is_broken, near, shown, spelled
+from .values import OFF, convert, format_value, is_broken, near, quoted, shown, spelled
 
 Origin = Literal["default", "configuration", "environment", "profile", "command line", "typed"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
@@ -193,8 +192,7 @@ class Settings:
         """Return the value that setting or sampler *name* takes from *value*, as written."""
         if name not in FIELDS:
             return chain.build(name, value, self.samplers.get(name))
-        texts = value if isinstance(value, list | tuple) else [value]
-        if any(isinstance(text, str) and is_broken(text) for text in texts):
+        if is_broken(value):
             raise GptreplError(f"{name} must be text, not {shown(value)}")
         if name == "seed" and str(value).lower() in ("-1", *OFF):
             value = "random"
@@ -304,8 +302,3 @@ def check_order(value: Any) -> tuple[str, ...]:
         if order.count(name) > 1:
             raise GptreplError(f"the chain names {name} twice")
     return tuple(order)
-
-
-def quoted(text: str) -> str:
-    """Return *text* in double quotes on one line."""
-    return json.dumps(text, ensure_ascii=False)

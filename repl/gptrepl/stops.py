@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .api import GptreplError, Tokenizer
-from .values import OFF, shown
+from .values import OFF, quoted, shown
 
 QUOTED = re.compile(r'\s*("(?:[^"\\]|\\.)*")\s*,?\s*')
 
@@ -46,7 +46,7 @@ def read(line: str) -> list[str]:
 
 def written(stops: Sequence[str]) -> str:
     """Return stop strings as they are typed: in double quotes, or `off`."""
-    return " ".join(json.dumps(stop, ensure_ascii=False) for stop in stops) or "off"
+    return " ".join(quoted(stop) for stop in stops) or "off"
 
 
 def ends_of(tokenizer: Tokenizer) -> frozenset[int]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from .api import GptreplError
@@ -45,9 +44,11 @@ def picks(
     logprobs = logits.log_softmax(-1).gather(1, tokens[:, None]).squeeze(1).tolist()
     if not all(map(math.isfinite, logprobs)):
         raise GptreplError(broken(logits))
-    more = [measures(*pair) for pair in zip(logits, left, strict=True)] if measure else repeat(())
-    found = zip(alive, tokens.tolist(), logprobs, more, strict=measure)
-    return _append(rows, [Pick(*own, *measured) for *own, measured in found])
+    measured: list[tuple[float, int] | tuple[()]] = [()] * len(alive)
+    if measure:
+        measured = [measures(*pair) for pair in zip(logits, left, strict=True)]
+    found = zip(alive, tokens.tolist(), logprobs, measured, strict=True)
+    return _append(rows, [Pick(*own, *more) for *own, more in found])
 
 
 def _append(rows: Sequence[Row], found: Iterable[Pick]) -> Iterator[Pick]:

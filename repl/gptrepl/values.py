@@ -39,16 +39,16 @@ def convert(value: Any, annotation: Any, name: str, limits: Knob | None = None) 
     Raises GptreplError, one line that names the thing, the value and what it should be.
     """
     limits = limits or Knob()
-    if isinstance(value, Real) and not isinstance(value, bool | int | float):
-        value = int(value) if isinstance(value, Integral) else float(value)  # of numpy, say
     plain = annotation in (str, Text) or not isinstance(value, str)
     try:
+        if isinstance(value, Real) and not isinstance(value, bool | int | float):  # of numpy, say
+            value = int(value) if isinstance(value, Integral) else float(value)
         result = msgspec.convert(
             value if plain else literal(value, annotation),
             narrowed(annotation, limits),
             strict=False,
         )
-    except (msgspec.ValidationError, UnicodeEncodeError):  # bytes that are no text are no value
+    except (msgspec.ValidationError, UnicodeEncodeError, OverflowError):
         result = math.nan
     if isinstance(result, float) and not math.isfinite(result):
         wanted = describe(annotation, limits)
@@ -171,6 +171,11 @@ def near(name: str, known: Iterable[str], sign: str = "") -> str:
     return f" (did you mean {sign}{found[0]}?)" if found else ""
 
 
+def quoted(text: str) -> str:
+    """Return *text* in double quotes on one line, as `unquoted` reads it."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def unquoted(word: str) -> str:
     """Return *word*, read with its escapes if it stands in double quotes."""
     if len(word) < 2 or not word.startswith('"') or not word.endswith('"'):
@@ -182,9 +187,14 @@ def unquoted(word: str) -> str:
     return word if is_broken(text) else text
 
 
-def is_broken(text: str) -> bool:
-    """Return whether *text* holds what no UTF-8 can spell: bytes that were none, half a pair."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+def is_broken(value: Any) -> bool:
+    """Return whether a text, or one of a list, holds what no UTF-8 can spell.
+
+    That are bytes that were none, or half of a surrogate pair.
+    """
+    if isinstance(value, list | tuple):
+        return any(map(is_broken, value))
+    return isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value)
 
 
 @lru_cache(maxsize=1024)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SMALLEST = 1e-8
 """Below it a temperature counts as zero."""
 TINY = 1e-3
-"""Below it logits that a model might give, divided by it, are too large for float32."""
+"""Below it a logit may become too large for float32; above it only one beyond 3e35 does."""
 LARGEST = 1e38
 """Above it a temperature would not be a number in float32."""
 
